@@ -6,7 +6,8 @@ namespace paceline::job {
 
 JobLinks links_of(Job& job) {
   const Job::Impl& impl = job.impl();
-  return {impl.reactor, impl.generation, impl.environment.operation_timeout};
+  return {impl.reactor, impl.generation, impl.environment.operation_timeout,
+          impl.environment.stall_time};
 }
 
 void check_alive(const JobLinks& links) {

@@ -13,7 +13,8 @@ namespace paceline::job {
 struct JobLinks {
   std::shared_ptr<transport::Reactor> reactor;
   std::shared_ptr<membership::Generation> generation;
-  std::chrono::milliseconds timeout;  // of an operation
+  std::chrono::milliseconds timeout;     // of an operation
+  std::chrono::milliseconds stall_time;  // a wait of this length is told
 };
 
 // They may outlive the job, which says goodbye to its peers when it ends.

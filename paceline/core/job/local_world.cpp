@@ -75,6 +75,7 @@ std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& optio
     environment.job = "local";
     environment.reproducible = options.reproducible;
     environment.operation_timeout = options.operation_timeout;
+    environment.stall_time = options.stall_time;
     impls.push_back(std::make_unique<Job::Impl>(
         environment,
         transport::ReactorOptions{.spin = std::chrono::microseconds(5), .share_cores = true}));

@@ -20,6 +20,7 @@ struct LocalWorldOptions {
   double processors = 0;     // that the ranks believe to share; 0: those of this machine
   bool reproducible = true;  // the determinism of the world's communicators
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
+  std::chrono::milliseconds stall_time = std::chrono::seconds(5);
   // Makes what takes the place of a rank's link to a peer, such as one that fails on purpose;
   // empty: links stay as they are.
   std::function<std::unique_ptr<transport::Link>(int rank, int peer,

@@ -6,6 +6,7 @@
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/machine/table_register.h"
+#include "paceline/core/server/waiting.h"
 #include "paceline/core/server/waking_machine.h"
 
 namespace paceline::server {
@@ -21,26 +22,32 @@ class Declarations final : public job::Companion {
         port_(links_.reactor, links_.generation, kRegisterGroup, waking_, {},
               TableMembers::of_servers(job.world_size(), job.servers()).all()) {}
 
-  void declare(const TableSpec& spec) {
+  std::uint32_t declare(const TableSpec& spec) {
+    const std::string what = fmt::format("the making of table '{}'", spec.name);
+    links_.reactor->check_may_wait(what);
     machine_.expect_answers();
     if (!machine_.failure()) port_.tell(TableDeclarer::declaration(spec));
-    const auto is_over = [&] { return machine_.is_answered() || links_.generation->is_failing(); };
-    const bool over = links_.reactor->drive_until(is_over, Deadline::in(links_.timeout));
+    wait_for_servers(links_, what, [&] { return machine_.is_answered(); },
+                     {.ask = [this] { ask(); },
+                      .are_answered = [this] { return machine_.has_heard(); },
+                      .awaited = [this] { return machine_.awaited(); },
+                      .movement = [this] { return machine_.missing_answers(); }});
     job::check_alive(links_);
     if (auto failure = machine_.failure()) {
       if (failure->fault == Fault::peer_lost)
-        failure->what = fmt::format("table '{}': {}", spec.name, failure->what);
+        failure->what =
+            fmt::format("table '{}': {}", spec.name, text_of_loss(links_, port_, *failure));
       throw Error(std::move(*failure));
     }
-    if (over) return;
-    throw Error({Fault::timed_out,
-                 fmt::format("the servers had no table '{}' after {} ms: all workers must make it, "
-                             "and in the same order; look at the other ranks' logs",
-                             spec.name, links_.timeout.count()),
-                 {}});
+    return machine_.number();
   }
 
  private:
+  void ask() {
+    port_.tell(TableDeclarer::question());
+    links_.reactor->run([] {});  // posts keep their order
+  }
+
   const job::JobLinks links_;
   TableDeclarer machine_;
   WakingMachine waking_;
@@ -49,9 +56,10 @@ class Declarations final : public job::Companion {
 
 }  // namespace
 
-void declare(Job& job, const TableSpec& spec) {
+std::uint32_t declare(Job& job, const TableSpec& spec) {
   const auto made = [&job] { return std::make_shared<Declarations>(job); };
-  static_cast<Declarations&>(*job::companion(job, "declarations of tables", made)).declare(spec);
+  const auto own = job::companion(job, "declarations of tables", made);
+  return static_cast<Declarations&>(*own).declare(spec);
 }
 
 }  // namespace paceline::server

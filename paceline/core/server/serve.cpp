@@ -6,6 +6,7 @@
 #include <chrono>
 #include <list>
 #include <new>
+#include <utility>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/own_lines.h"
@@ -16,7 +17,10 @@
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
+#include "paceline/core/server/machine/waiting_text.h"
+#include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/server/waking_machine.h"
+#include "paceline/core/transport/memory/available_memory.h"
 
 namespace paceline {
 namespace server {
@@ -29,12 +33,11 @@ constexpr std::chrono::milliseconds kBetweenShows(200);
 // A table as its server has it.
 class ServedTable {
  public:
-  ServedTable(const job::JobLinks& links, TableShape of)
+  ServedTable(const job::JobLinks& links, TableShape of, std::uint32_t number)
       : shape_(std::move(of)),
         machine_(shape_, links.generation->identity().rank),
         waking_(machine_, *links.reactor),
-        port_(links.reactor, links.generation, shape_.number(), waking_, {}, shape_.members.all()) {
-  }
+        port_(links.reactor, links.generation, number, waking_, {}, shape_.members.all()) {}
 
   // All workers have left it. A table that is too short for all servers stays with those that have
   // none of its ranges.
@@ -82,6 +85,7 @@ class Serving {
       links_.reactor->drive_until(is_something_to_do, Deadline::in(kBetweenShows));
       links_.reactor->run([this] { show(); });
       job::check_alive(links_);
+      tell_of_the_last();
       tables_.remove_if(std::mem_fn(&ServedTable::is_over));
       if (const auto spec = register_.take_agreed()) open(*spec);
       else if (register_.all_have_left()) return;
@@ -94,29 +98,52 @@ class Serving {
     transport::RankStatus::Serves now{.pushes = sums_.pushes()};
     for (const ServedTable& table : tables_) table.add_to(now);
     links_.reactor->status().served(now);
+    const auto moved = std::pair(now.pushes, register_.left().size());
+    if (std::exchange(moved_, moved) != moved) quiet_until_ = Deadline::in(links_.stall_time);
   }
 
+  // Some workers have left, and the others neither push nor leave.
+  void tell_of_the_last() {
+    const std::set<int> left = register_.left();
+    if (left.empty() || !quiet_until_.passed()) return;
+    Awaited last;
+    for (const int worker : members_.workers)
+      if (!left.contains(worker)) last.lacks(worker, "ended its Job");
+    quiet_until_ = Deadline::never();
+    if (last.blamed().empty()) return;
+    const auto name_of = [this](int member) { return this->name_of(member); };
+    warn(
+        stall_text(links_.stall_time,
+                   fmt::format("{} waits in the end of the job for {}, as {} did", name_of(own_),
+                               last.text(name_of), names_of({left.begin(), left.end()}, name_of))));
+  }
+
+  std::string name_of(int member) const { return links_.generation->identity().name_of(member); }
+
   void open(const TableSpec& spec) {
-    const auto tell = [this](RegisterKind kind, std::string_view text = {}) {
-      const Bytes bytes = std::as_bytes(std::span(text));
+    const auto tell = [this](RegisterKind kind, Bytes payload) {
       port_.tell(
-          {.kind = static_cast<std::uint32_t>(kind), .payload = {bytes.begin(), bytes.end()}});
+          {.kind = static_cast<std::uint32_t>(kind), .payload = {payload.begin(), payload.end()}});
     };
+    const auto refuse = [&](std::string_view why) {
+      tell(RegisterKind::refused, std::as_bytes(std::span(why)));
+    };
+    const std::uint32_t number = numbers_.next(spec.name);
     try {
-      tables_.emplace_back(links_, shape_of(spec, members_).value());
+      TableShape shape = shape_of(spec, members_).value();
+      check_memory(shape, own_, transport::available_memory()).value();
+      tables_.emplace_back(links_, std::move(shape), number);
     } catch (const Error& error) {
-      return tell(RegisterKind::refused, error.what());
+      return refuse(fmt::format("{}: {}", name_of(own_), error.what()));
     } catch (const std::bad_alloc&) {
-      return tell(
-          RegisterKind::refused,
+      return refuse(
           fmt::format("{} has no memory for table '{}' of {} elements: start more servers, "
                       "or place them on other hosts by --server-hosts",
-                      links_.generation->identity().name_of(own_), spec.name, spec.elements));
+                      name_of(own_), spec.name, spec.elements));
     }
-    inform_debug(fmt::format("{} has table '{}' of {} elements",
-                             links_.generation->identity().name_of(own_), spec.name,
-                             spec.elements));
-    tell(RegisterKind::open);
+    inform_debug(
+        fmt::format("{} has table '{}' of {} elements", name_of(own_), spec.name, spec.elements));
+    tell(RegisterKind::open, std::as_bytes(std::span(&number, 1)));
   }
 
   const job::JobLinks links_;
@@ -128,7 +155,10 @@ class Serving {
   LinkBorrower borrower_;
   SumServer sums_;
   GenerationPort sums_port_;
+  TableNumbers numbers_{TableNumbers::Kept::by_servers};
   std::list<ServedTable> tables_;
+  std::pair<std::int64_t, std::size_t> moved_ = {};  // pushes, and workers that have left
+  Deadline quiet_until_;
 };
 
 }  // namespace

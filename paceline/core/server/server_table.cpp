@@ -8,11 +8,15 @@
 #include <exception>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/machine/table_machine.h"
+#include "paceline/core/server/made_tables.h"
+#include "paceline/core/server/waiting.h"
 #include "paceline/core/server/waking_machine.h"
+#include "paceline/core/transport/memory/available_memory.h"
 
 namespace paceline::server {
 namespace {
@@ -30,55 +34,79 @@ TableMembers members_of(const Job& job, const std::optional<TableMembers>& given
 
 class Table::Impl {
  public:
-  Impl(Job& job, TableShape of)
+  Impl(Job& job, TableShape of, std::uint32_t number, std::shared_ptr<const void> taken)
       : shape(std::move(of)),
+        taken_name(std::move(taken)),
         links(job::links_of(job)),
         machine(shape, job.rank()),
         waking(machine, *links.reactor),
-        port(links.reactor, links.generation, shape.number(), waking, {}, shape.members.all()) {}
+        port(links.reactor, links.generation, number, waking, {}, shape.members.all()) {}
 
   // Carries out on the driver what the worker does, and returns when it is sent.
-  void perform(const char* what, const TableMachine::Work& work) {
-    links.reactor->check_may_wait(fmt::format("{} of table '{}'", what, shape.spec.name));
-    auto is_done = std::make_shared<std::atomic<bool>>(false);
-    machine.do_work([work, is_done](WorkerMachine& worker, Time now) {
-      Actions actions = work(worker, now);
-      *is_done = true;
-      return actions;
-    });
+  void perform(const char* what, TableMachine::Work work) {
+    links.reactor->check_may_wait(text_of(what));
+    do_on_driver(std::move(work));
+    check(what);
+  }
+  void do_on_driver(TableMachine::Work work) {
+    machine.do_work(std::move(work));
     port.tell({.kind = TableMachine::kWork});
-    wait(what, [is_done] { return is_done->load(); });
+    links.reactor->run([] {});  // posts keep their order
   }
 
-  void wait(const char* what, const std::function<bool()>& done) {
-    const auto is_over = [&] {
-      return done() || machine.failure() || links.generation->is_failing();
-    };
-    const bool over = links.reactor->drive_until(is_over, Deadline::in(links.timeout));
-    if (done()) return;
-    check_alive(what);
-    if (const auto failure = machine.failure()) throw Error(*failure);
-    if (over) return;
-    throw Error({Fault::timed_out,
-                 fmt::format("{} of table '{}' had no answer for {} ms; look at the servers' and "
-                             "the other workers' logs, or let them wait longer: paceline run "
-                             "--operation-timeout TIME",
-                             what, shape.spec.name, links.timeout.count()),
-                 {}});
+  void wait(const char* what, const std::function<bool()>& done, const Questions& questions) {
+    const auto is_over = [&] { return done() || machine.failure(); };
+    wait_for_servers(links, text_of(what), is_over, questions);
+    if (!done()) check(what);
   }
-  void check_alive(const char* what) const {
+  // Throws what ends all calls, if anything has.
+  void check(const char* what) const {
     try {
       job::check_alive(links);
     } catch (const Error& error) {
       Failure failure = error.failure();
-      failure.what = fmt::format("{} of table '{}': {}", what, shape.spec.name, failure.what);
+      failure.what = fmt::format("{}: {}", text_of(what), failure.what);
       throw Error(std::move(failure));
     }
+    if (auto failure = machine.failure()) {
+      if (failure->fault == Fault::peer_lost)
+        failure->what = fmt::format("{}: {}", text_of(what), text_of_loss(links, port, *failure));
+      throw Error(std::move(*failure));
+    }
+  }
+  std::string text_of(const char* what) const {
+    return fmt::format("{} of table '{}'", what, shape.spec.name);
   }
   // Waits until the worker's side is as `holds` says.
   template <typename Holds>
   void wait_for(const char* what, const Holds& holds) {
-    wait(what, [this, &holds] { return machine.read(holds); });
+    const auto of_worker = [this](const auto& look) {
+      return [this, look] { return machine.read(look); };
+    };
+    const auto ask = [this] {
+      do_on_driver([](WorkerMachine& worker, Time) { return worker.ask(); });
+    };
+    const auto movement = [this] {
+      return port.pieces() + machine.read([](const auto& worker) { return worker.movement(); });
+    };
+    wait(what, of_worker(holds),
+         {.ask = ask,
+          .are_answered = of_worker([](const auto& worker) { return worker.has_heard(); }),
+          .awaited = of_worker([](const auto& worker) { return worker.awaited(); }),
+          .movement = movement});
+  }
+  // Waits until the workers of the ranges that this rank serves have left.
+  void wait_for_workers() {
+    const auto awaited = [this] {
+      Awaited those;
+      for (const int member : machine.served()) those.lacks(member, "ended it");
+      return those;
+    };
+    wait("the end", [this] { return !machine.serves_members(); },
+         {.ask = [] {},
+          .are_answered = [] { return true; },
+          .awaited = awaited,
+          .movement = [this] { return machine.served().size(); }});
   }
 
   void check(const char* what, const ConstBuffer& buffer) const {
@@ -136,6 +164,7 @@ class Table::Impl {
   }
 
   const TableShape shape;
+  std::shared_ptr<const void> taken_name;  // until the table ends; Answers may outlive it
   const job::JobLinks links;
   TableMachine machine;
   WakingMachine waking;
@@ -143,16 +172,22 @@ class Table::Impl {
   const int exceptions = std::uncaught_exceptions();
 };
 
-// No packet comes where the table is not there yet: the barrier makes sure of that among ranks, and
-// the servers' answer elsewhere.
+// No packet comes where the table is not there yet: the barrier makes sure of that among ranks;
+// elsewhere servers only answer, and have the table before its workers.
 Table::Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>& members) {
   PACELINE_CHECK(
       job.role() == Role::worker,
       "table '{}': a server makes no tables; it gets the workers' by paceline::serve(job)",
       spec.name);
-  impl_ = std::make_shared<Impl>(job, shape_of(spec, members_of(job, members)).value());
-  if (job.servers() > 0 && !members) declare(job, spec);
-  else job.world().barrier().wait();
+  TableShape shape = shape_of(spec, members_of(job, members)).value();
+  check_memory(shape, job.rank(), transport::available_memory()).value();
+  const auto made = MadeTables::of(job);
+  auto name = made->take(spec.name);
+  const bool by_servers = job.servers() > 0 && !members;
+  const std::uint32_t number =
+      by_servers ? declare(job, spec) : made->number_among_ranks(spec.name);
+  impl_ = std::make_shared<Impl>(job, std::move(shape), number, std::move(name));
+  if (!by_servers) job.world().barrier().wait();
 }
 
 // A worker that unwinds says nothing: its end tells the others.
@@ -164,9 +199,11 @@ Table::~Table() {
       impl.perform("the end", [](WorkerMachine& worker, Time) { return worker.leave(); });
       impl.wait_for("the end", [](const auto& worker) { return worker.has_left(); });
     }
-    impl.wait("the end", [&] { return !impl.machine.serves_members(); });
-  } catch (const Error&) {  // the others have ended, or hear of this end
+    impl.wait_for_workers();
+  } catch (const Error& error) {  // the others have ended, or hear of this end
+    if (error.fault() == Fault::timed_out) warn(error.what());
   }
+  impl.taken_name.reset();
 }
 
 bool Table::is_worker() const {

@@ -27,7 +27,8 @@ class Answer {
  public:
   explicit Answer(std::function<void()> wait) : wait_(std::move(wait)) {}
   // Blocks until the call is answered. THROWS Error: peer_lost (a server, or what has ended the
-  // generation), mismatch (a server refused it), timed_out (the job's operation timeout).
+  // generation), mismatch (a server refused it), timed_out (the job's operation timeout, which ends
+  // the generation; it names those that were waited for).
   void wait() { wait_(); }
 
  private:
@@ -56,8 +57,9 @@ class Table {
  public:
   // `members`: ranks that work and ranks that serve, in place of the job's servers; without either
   // all ranks do both. Returns when all ranks of the job have called it, and the servers have the
-  // table. THROWS Error: misuse (the arguments make no sense, the job has a table by this name, or
-  // this is a server); mismatch (the workers differ in a table for the servers; both are named).
+  // table. THROWS Error: misuse (the arguments make no sense, more than the memory that is
+  // available, the job has a table of this name, or this is a server); mismatch (the workers differ
+  // in a table for the servers, both are named; one has left; or a server has no room); timed_out.
   Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>& members = {});
   // This worker leaves, and waits until the workers of the ranges that it serves have left too.
   ~Table();

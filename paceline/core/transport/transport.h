@@ -10,10 +10,10 @@
 // Other rooms also use: descriptors that close themselves (file_descriptor.h), sockets and names of
 // hosts (socket.h, resolve.h), the limit of open files (open_files.h), integers on the wire
 // (wire.h), control traffic over one socket (frame_connection.h), memory that processes map or that
-// is one rank's own (shared_memory.h, private_memory.h, segment_table.h), a peer's ordinary memory
-// (process_memory.h), the use of memory that peers have lent (lent_use.h), what `paceline top`
-// reads (status_page.h), and how lanes of a fabric come about (fabric_plugin.h, fabric_meeting.h,
-// rdma_devices.h).
+// is one rank's own (shared_memory.h, private_memory.h, segment_table.h) and how much of it is left
+// (available_memory.h), a peer's ordinary memory (process_memory.h), the use of memory that peers
+// have lent (lent_use.h), what `paceline top` reads (status_page.h), and how lanes of a fabric come
+// about (fabric_plugin.h, fabric_meeting.h, rdma_devices.h).
 #pragma once
 
 #include "paceline/core/transport/fabric/fabric_driver.h"

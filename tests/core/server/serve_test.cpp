@@ -6,10 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <mutex>
 #include <numeric>
 
+#include "paceline/core/job/job_links.h"
 #include "paceline/core/server/server_table.h"
+#include "paceline/core/server/table/table_numbers.h"
+#include "paceline/core/transport/memory/available_memory.h"
 #include "tests/core/server/machine/quadratic_world.h"
 #include "tests/support/local_world.h"
 #include "tests/support/seed.h"
@@ -126,6 +130,87 @@ TEST(Serve, ManyTablesComeAndGoInOneOrder) {
       one.pull(buffer_of(read)).wait();
       EXPECT_EQ(read, many);
     }
+  });
+}
+
+TEST(Serve, ATableThatIsMadeAgainBeginsAnew) {
+  run_job(2, 2, [](Job& job) {
+    for (const float first : {1.5f, 2.5f, 3.5f}) {
+      Table table(job, {.name = "w", .elements = 4});
+      std::vector<float> values(4, first), read(4);
+      table.assign(const_buffer_of(values)).wait();
+      table.pull(buffer_of(read)).wait();
+      EXPECT_EQ(read, values);
+      table.push(const_buffer_of(values)).wait();
+    }
+  });
+}
+
+TEST(Serve, ASecondTableOfANameIsRefusedByItWhileTheFirstLives) {
+  run_job(2, 1, [](Job& job) {
+    Table first(job, {.name = "w", .elements = 4});
+    EXPECT_THAT(refused_with([&] { Table(job, {.name = "w", .elements = 4}); }),
+                HasSubstr("table 'w': this job has a table of that name"));
+    std::vector<float> values(4, 1);
+    first.assign(const_buffer_of(values)).wait();
+    Table second(job, {.name = "v", .elements = 4});
+  });
+}
+
+TEST(Serve, ATableThatNoMemoryHoldsIsRefusedAndTheNextOneIsMade) {
+  run_job(2, 1, [](Job& job) {
+    for (const std::size_t elements : {std::size_t{1} << 62, std::size_t{1} << 38}) {
+      if (elements * 4 - 1 < transport::available_memory()) continue;  // a machine with a tebibyte
+      EXPECT_THAT(refused_with([&] { Table(job, {.name = "w", .elements = elements}); }),
+                  HasSubstr(fmt::format("table 'w': its {} elements of f32", elements)));
+    }
+    Table table(job, {.name = "w", .elements = 4});
+  });
+}
+
+TEST(Serve, ANameThatNoServerReadsIsRefused) {
+  run_job(1, 1, [](Job& job) {
+    EXPECT_THAT(refused_with([&] { Table(job, {.name = std::string(5000, 'w'), .elements = 4}); }),
+                HasSubstr("its name has 5000 characters"));
+  });
+}
+
+TEST(Serve, AWorkerThatDoesNotMakeATableIsNamedAtTheDeadline) {
+  std::latch told(1);
+  LocalWorldOptions options = {.servers = 2, .operation_timeout = std::chrono::milliseconds(400)};
+  test::run_ranks(3, options, [&](Job& job) {
+    if (job.role() == Role::server) {
+      refused_with([&] { serve(job); });
+      return;
+    }
+    if (job.rank() == 1) return told.wait();
+    EXPECT_THAT(refused_with([&] { Table(job, {.name = "w", .elements = 4}); }),
+                HasSubstr("waits in the making of table 'w' for rank 1, which has not made it"));
+    if (job.rank() == 0) told.count_down();
+  });
+}
+
+// A message that no worker sends stands for a worker of a wrong build.
+TEST(Serve, AWorkerThatAServerHearsNoMoreIsToldWhy) {
+  run_job(1, 1, [](Job& job) {
+    Table first(job, {.name = "w", .elements = 4});
+    const job::JobLinks links = job::links_of(job);
+    links.reactor->run([&links] {
+      links.generation->link(1)->send(
+          {.type = transport::FrameType::machine, .sequence = 1, .group = kRegisterGroup},
+          std::vector<std::byte>(5));
+    });
+    EXPECT_EQ(refused_with([&] { Table(job, {.name = "v", .elements = 4}); }),
+              "table 'v': server 0 hears this rank no more: a malformed declaration of a table: a "
+              "bug, please report it");
+  });
+}
+
+TEST(Serve, AWorkerThatLeavesWithoutMakingATableIsNamedAtOnce) {
+  run_job(3, 1, [](Job& job) {
+    if (job.rank() == 1) return;
+    EXPECT_THAT(refused_with([&] { Table(job, {.name = "w", .elements = 4}); }),
+                HasSubstr("rank 1 has left the job without making table 'w'"));
   });
 }
 

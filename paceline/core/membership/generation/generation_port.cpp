@@ -126,6 +126,9 @@ Result<> GenerationPort::received(int peer, const FrameHeader& header, Bytes pay
                    {peer}};
   if (parted_.contains(peer)) return Done{};
   if (header.descriptor == kDrop) {
+    // A machine that ends drops its peers too, and has nothing to say against them.
+    if (auto why = transport::decode_failure(payload); why && why->fault != Fault::cancelled)
+      drops_.emplace(peer, *std::move(why));
     lose(peer);
     return Done{};
   }
@@ -141,11 +144,19 @@ Result<> GenerationPort::received(int peer, const FrameHeader& header, Bytes pay
     begun.payload.reserve(payload.size() + std::min(header.descriptor, kMostReserved));
   begun.payload.insert(begun.payload.end(), payload.begin(), payload.end());
   begun.missing_bytes = header.descriptor;
-  if (begun.missing_bytes > 0) return Done{};
+  if (begun.missing_bytes > 0) {
+    pieces_.fetch_add(1, std::memory_order_relaxed);
+    return Done{};
+  }
   const machine::Message message{static_cast<std::uint32_t>(header.sequence), header.index,
                                  std::move(begun_.extract(peer).mapped().payload)};
   machine::perform(machine_.on_message(peer, message, now()), *this);
   return Done{};
+}
+
+std::optional<Failure> GenerationPort::dropped_by(int peer) const {
+  const auto found = drops_.find(peer);
+  return found == drops_.end() ? std::nullopt : std::optional(found->second);
 }
 
 // Pieces of one message come one after the other.

@@ -6,6 +6,7 @@
 // puts together in memory before its machine hears of it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -43,6 +44,11 @@ class GenerationPort final : private machine::Port, private FrameSink {
   // The failure of the generation, from before the machine hears that all members are lost.
   // THREAD: driver.
   const std::optional<Failure>& failure() const { return failure_; }
+  // Why the peer's machine hears this one no more, if it has said so: it is not lost otherwise.
+  // THREAD: driver.
+  std::optional<Failure> dropped_by(int peer) const;
+  // Pieces of long messages that have come so far: their number grows while one comes. THREAD: any.
+  std::uint64_t pieces() const { return pieces_.load(std::memory_order_relaxed); }
 
  private:
   void send(int to, const machine::Message& message) override;
@@ -78,8 +84,10 @@ class GenerationPort final : private machine::Port, private FrameSink {
   // THREAD: the driver alone, from here on.
   std::map<std::uint32_t, transport::Poller::TimerId> timers_;
   std::optional<Failure> failure_;
-  std::set<int> parted_;        // nothing comes from them any more
-  std::map<int, Begun> begun_;  // by sender
+  std::set<int> parted_;          // nothing comes from them any more
+  std::map<int, Failure> drops_;  // the peers' words for it
+  std::map<int, Begun> begun_;    // by sender
+  std::atomic<std::uint64_t> pieces_ = 0;
   // Ends with this object, which a task may outlive.
   std::shared_ptr<GenerationPort*> self_ = std::make_shared<GenerationPort*>(this);
 };

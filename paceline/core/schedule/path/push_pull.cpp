@@ -7,14 +7,17 @@
 #include <mutex>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/job/companion.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/lending/link_lender.h"
+#include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/sum_worker.h"
 #include "paceline/core/server/table/table_spec.h"
+#include "paceline/core/server/waiting.h"
 #include "paceline/core/server/waking_machine.h"
 
 namespace paceline::schedule {
@@ -61,14 +64,28 @@ class PushPull::Sums final : public job::Companion {
         lender(*links.generation),
         stage(stage_of(job, links)),
         machine(
-            job.world_size(), job.servers(), links.timeout,
-            [this](Failure found) { return port.failure().value_or(std::move(found)); },
-            {&lender, stage.bytes()}, part_bytes_of(links)),
+            job.world_size(), job.servers(),
+            {.timeout = links.timeout,
+             .stall = links.stall_time,
+             .rank = job.rank(),
+             .tell = [](const std::string& line) { warn(line); }},
+            [this](Failure found) { return cause_of(std::move(found)); }, {&lender, stage.bytes()},
+            part_bytes_of(links)),
         waking(machine, *links.reactor),
         port(links.reactor, links.generation, kSumGroup, waking, {},
              TableMembers::of_servers(job.world_size(), job.servers()).all()) {}
 
-  std::uint32_t next_channel() { return ++channels_; }
+  // A channel lives as long as its object: servers hold parts of so many.
+  std::uint32_t begin_channel() {
+    const bool fits = live_.fetch_add(1) < server::SumServer::kMostChannels;
+    if (!fits) --live_;
+    PACELINE_CHECK(fits,
+                   "push_pull: this job has {} objects of PushPull, as many as servers hear at a "
+                   "time: end some, or let one make several calls",
+                   server::SumServer::kMostChannels);
+    return ++channels_;
+  }
+  void end_channel() { --live_; }
 
   const job::JobLinks links;
   server::LinkLender lender;
@@ -78,7 +95,21 @@ class PushPull::Sums final : public job::Companion {
   membership::GenerationPort port;
 
  private:
+  // A better cause may be known: the end of the generation, or the reason for which a server hears
+  // this rank no more. A call that is late ends the generation for all. THREAD: driver.
+  Failure cause_of(Failure found) {
+    if (port.failure()) return *port.failure();
+    if (const auto why = found.fault == Fault::peer_lost && !found.ranks.empty()
+                             ? port.dropped_by(found.ranks.front())
+                             : std::nullopt)
+      found.what = server::text_of_drop(links, found.ranks.front(), *why);
+    if (found.fault == Fault::timed_out)
+      links.reactor->post([generation = links.generation, found] { generation->fail(found); });
+    return found;
+  }
+
   std::atomic<std::uint32_t> channels_ = 0;
+  std::atomic<std::size_t> live_ = 0;
 };
 
 std::shared_ptr<PushPull::Sums> PushPull::sums_of(Job& job) {
@@ -115,7 +146,10 @@ class PushPull::Timing {
 
 class PushPull::Impl {
  public:
-  explicit Impl(Job& job) : sums(sums_of(job)), channel(sums->next_channel()) {}
+  explicit Impl(Job& job) : sums(sums_of(job)), channel(sums->begin_channel()) {}
+  ~Impl() { sums->end_channel(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   const std::shared_ptr<Sums> sums;
   const std::uint32_t channel;

@@ -29,7 +29,8 @@ class PushPull {
 
   // `output` may be the input's memory. Both must stay until the Work is done. THROWS Error
   // (misuse): another type or length, or one that cannot be carried. The Work fails with mismatch
-  // (the workers differ; both are named), peer_lost, timed_out (the job's operation timeout).
+  // (the workers differ; both are named), peer_lost, timed_out (the job's operation timeout, which
+  // ends the generation).
   Work all_reduce(ConstBuffer input, Buffer output, ReduceOp op);
   Work all_reduce(Buffer values, ReduceOp op) { return all_reduce(values, values, op); }
 

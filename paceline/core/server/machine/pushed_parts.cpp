@@ -90,6 +90,11 @@ bool PushedParts::take(const machine::Message& message, const ReadPiece& sum, bo
   return true;
 }
 
+bool PushedParts::has_parts_of(std::uint64_t call) const {
+  const auto first = parts_.lower_bound({call, 0});
+  return first != parts_.end() && first->first.first == call;
+}
+
 std::vector<transport::Lent> PushedParts::lent_outputs(std::uint64_t call) const {
   std::vector<transport::Lent> outputs;
   const auto begin = parts_.lower_bound({call, 0}), end = parts_.lower_bound({call + 1, 0});

@@ -38,6 +38,7 @@ class PushedParts {
   static constexpr std::size_t kShortestLent = 4096;  // below, a copy is cheaper
 
   std::size_t size() const { return parts_.size(); }
+  bool has_parts_of(std::uint64_t call) const;
   // Makes the message that brings the part to the server. `input` and `output` are the part's, and
   // stay until its sum has come or the call was revoked.
   machine::Message push(const SumPiece& piece, Bytes input, MutableBytes output);

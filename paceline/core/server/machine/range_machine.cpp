@@ -34,6 +34,9 @@ Actions RangeMachine::on_packet(int from, Packet packet, Time now) {
       case PacketKind::pull: pull(from, packet); break;
       case PacketKind::join: join(from, packet); break;
       case PacketKind::rest: rest(from, packet); break;
+      case PacketKind::ask:
+        if (!is_new) ask(from, packet);
+        break;
       default: break;  // not for a server
     }
   }

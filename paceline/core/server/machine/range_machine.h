@@ -11,6 +11,8 @@
 // it to all of them, and begins. A worker that leaves or is lost takes back what was not yet
 // applied, and never comes again under its number.
 //
+// A worker that waits for long asks whom the range waits for (range_missing.cpp).
+//
 // Members may rest (range_rest.cpp): nothing waits for one that does. When all rest, all that they
 // have pushed is applied, and each gets the same row; then they go on at one clock.
 #pragma once
@@ -77,6 +79,10 @@ class RangeMachine {
   void join(int from, const Packet& packet);
   void leave(int worker);
   void rest(int from, const Packet& packet);
+  void ask(int from, const Packet& packet);
+  Packet missing_for(int from) const;
+  template <typename Lacks>
+  Packet lacking(int from, Lack lack, const Lacks& lacks) const;
   void let_rest(machine::Time now);  // those that have asked, and wakes them when all rest
   void send_rested(int to);
 

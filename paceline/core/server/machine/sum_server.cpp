@@ -29,6 +29,8 @@ Actions SumServer::on_message(int from, const Message& message, Time) {
     return Actions{Drop{from, {Fault::io, std::move(why), {from}}}};
   };
   const auto kind = static_cast<SumKind>(message.kind);
+  if (const auto asked = parse_missing_parts(message); kind == SumKind::ask && asked)
+    return tell_missing(from, *asked);
   if (kind != SumKind::push && kind != SumKind::lend) return drop("a message that no worker sends");
   const auto read = parse_sum_piece(message);
   if (!read) return drop(read.error().what);
@@ -38,6 +40,18 @@ Actions SumServer::on_message(int from, const Message& message, Time) {
   auto part = held_part(from, message, read.value());
   if (!part) return drop(part.error().what);
   return take(from, read.value().piece, *std::move(part));
+}
+
+Actions SumServer::tell_missing(int to, const MissingParts& asked) const {
+  std::set<std::int32_t> missing;
+  const auto begin = open_.lower_bound({asked.channel, asked.call, 0}),
+             end = open_.lower_bound({asked.channel, asked.call + 1, 0});
+  for (auto at = begin; at != end; ++at)
+    for (std::int32_t worker = 0; worker < workers_; ++worker)
+      if (at->second.parts.contains(to) && !at->second.parts.contains(worker))
+        missing.insert(worker);
+  const MissingParts answer = {asked.channel, asked.call, {missing.begin(), missing.end()}};
+  return {Send{to, encode(SumKind::missing, answer)}};
 }
 
 bool SumServer::may_hold(int worker, std::uint32_t channel) const {

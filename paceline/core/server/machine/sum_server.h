@@ -25,8 +25,9 @@ class SumServer final : public machine::Machine {
   explicit SumServer(int workers, Borrower* borrower = nullptr);
 
   // A worker that has pushed more parts of a channel without an answer is dropped, or of more
-  // channels: so much it can make the server hold.
-  static constexpr std::size_t kMostHeld = 16, kMostChannels = 64;
+  // channels: so much it can make the server hold. Workers of this version have no more of either
+  // under way.
+  static constexpr std::size_t kMostHeld = 16, kMostChannels = 4096;
 
   std::int64_t pushes() const { return pushes_; }  // parts taken in all
 
@@ -43,6 +44,7 @@ class SumServer final : public machine::Machine {
   };
 
   Result<HeldPart> held_part(int from, const machine::Message& message, const ReadPiece& read);
+  machine::Actions tell_missing(int to, const MissingParts& asked) const;
   machine::Actions take(int from, const SumPiece& piece, HeldPart part);
   machine::Actions answer(Gathering gathering);
   machine::Actions refuse(const std::string& why);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 namespace paceline::server {
@@ -23,18 +22,13 @@ std::size_t elements_of_part(std::size_t bytes, std::size_t servers, std::size_t
   return std::max<std::size_t>(1, std::clamp(share, kLeastPart, longest) / element);
 }
 
-std::string text_of_call(const SumCall& call) {
-  return fmt::format("push_pull of {} {} for {}", call.input.count, name_of(call.input.dtype),
-                     name_of(call.op));
-}
-
 }  // namespace
 
-SumWorker::SumWorker(int first_server, int servers, machine::Time timeout,
+SumWorker::SumWorker(int first_server, int servers, SumPatience patience,
                      std::function<Failure(Failure)> why, const SumLending& lending,
                      std::size_t part_bytes)
     : first_(first_server),
-      timeout_(timeout),
+      patience_(std::move(patience)),
       why_(std::move(why)),
       lender_(lending.lender),
       part_bytes_(part_bytes),
@@ -53,7 +47,11 @@ Actions SumWorker::on_message(int from, const Message& message, Time now) {
     return {};
   }
   if (from < first_ || failure_) return {};
-  if (message.kind != static_cast<std::uint32_t>(SumKind::refused)) return take(from, message);
+  if (message.kind == static_cast<std::uint32_t>(SumKind::missing)) {
+    take_missing(from, message);
+    return {};
+  }
+  if (message.kind != static_cast<std::uint32_t>(SumKind::refused)) return take(from, message, now);
   fail({Fault::mismatch,
         {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()},
         {}});
@@ -64,8 +62,7 @@ void SumWorker::cancel(std::uint32_t channel) {
   while (true) {
     const auto at = open_.lower_bound({channel, 0});
     if (at == open_.end() || at->first.first != channel) return;
-    end(at,
-        Failure{Fault::cancelled, text_of_call(at->second.call) + ": its caller has ended", {}});
+    end(at, Failure{Fault::cancelled, describe(at->second.call) + ": its caller has ended", {}});
   }
 }
 
@@ -75,14 +72,15 @@ Actions SumWorker::begin(Time now) {
     const std::lock_guard lock(mutex_);
     calls.swap(put_);
   }
+  if (open_.empty()) note_movement(now);
   for (SumCall& call : calls) {
     const Key key = {call.channel, call.number};
-    const auto at = open_.emplace(key, Open{std::move(call), 0, now + timeout_}).first;
+    const auto at = open_.emplace(key, Open{std::move(call), 0, now + patience_.timeout}).first;
     if (failure_) end(at, failure_);
     else cut(at->second.call);
   }
   Actions actions = push();
-  if (!open_.empty() && !is_armed_) actions.push_back(machine::Arm{0, now + timeout_});
+  if (!open_.empty() && !is_armed_) actions.push_back(machine::Arm{0, next_look()});
   is_armed_ = is_armed_ || !open_.empty();
   return actions;
 }
@@ -135,7 +133,7 @@ void SumWorker::push(int server, Queue& queue, Actions& actions) {
   }
 }
 
-Actions SumWorker::take(int server, const Message& message) {
+Actions SumWorker::take(int server, const Message& message, Time now) {
   const auto drop = [server] {
     return Actions{machine::Drop{server, {Fault::io, "a sum that makes no sense", {server}}}};
   };
@@ -148,30 +146,9 @@ Actions SumWorker::take(int server, const Message& message) {
   const bool is_awaited = open != open_.end();
   if (queue == side.end() || !queue->second.pushed.take(message, sum.value(), is_awaited))
     return drop();
+  note_movement(now);
   if (is_awaited && --open->second.missing == 0) end(open, std::nullopt);
   return push();
-}
-
-Actions SumWorker::on_timer(std::uint32_t, Time now) {
-  std::optional<Time> next;
-  for (auto at = open_.begin(); at != open_.end(); ++at) {
-    if (at->second.until <= now) {
-      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count();
-      fail({Fault::timed_out,
-            fmt::format(
-                "{} is not done after {} ms; a rank or a server may be stopped, or a rank "
-                "may not have called it: look at the other ranks' logs. Where ranks are rightly so "
-                "far apart, let them wait longer: paceline run --operation-timeout TIME",
-                text_of_call(at->second.call), ms),
-            {}});
-      return {};
-    }
-    next = next ? std::min(*next, at->second.until) : at->second.until;
-  }
-  is_armed_ = next.has_value();
-  Actions actions;
-  if (next) actions.push_back(machine::Arm{0, *next});
-  return actions;
 }
 
 Actions SumWorker::on_lost(int peer, Time) {

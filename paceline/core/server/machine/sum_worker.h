@@ -6,17 +6,21 @@
 // servers would hold parts of calls that others have not begun.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
 #include "paceline/core/server/lending/lender.h"
+#include "paceline/core/server/machine/awaited.h"
 #include "paceline/core/server/machine/pushed_parts.h"
 #include "paceline/core/server/wire/sum_piece.h"
 
@@ -40,6 +44,17 @@ struct SumLending {
   MutableBytes stage = {};
 };
 
+// How long a worker waits for sums, and how it says so.
+struct SumPatience {
+  machine::Time timeout = {};                     // of a call
+  machine::Time stall = std::chrono::seconds(5);  // without a sum, after which a wait is told
+  int rank = 0;                                   // of this worker
+  std::function<void(const std::string&)> tell = {};
+};
+
+// "push_pull of 100 f32 for average"
+std::string describe(const SumCall& call);
+
 // The longest parts that arrays are cut into, the same on all workers. Over links short ones: the
 // last sums come back when the last parts are there. Within a host each part costs a message.
 inline constexpr std::size_t kTravellingPart = 256 << 10, kLentPart = 1 << 20;
@@ -47,9 +62,9 @@ inline constexpr std::size_t kTravellingPart = 256 << 10, kLentPart = 1 << 20;
 // THREAD: put() on any, a mutex guards what it puts; all else on the driver.
 class SumWorker final : public machine::Machine {
  public:
-  // The servers have the numbers from `first_server` on. A call that takes longer than `timeout`
-  // fails. The first failure ends all calls, also those to come; `why` may know a better one.
-  SumWorker(int first_server, int servers, machine::Time timeout,
+  // The servers have the numbers from `first_server` on. The first failure ends all calls, also
+  // those to come; `why` may know a better one.
+  SumWorker(int first_server, int servers, SumPatience patience,
             std::function<Failure(Failure)> why = {}, const SumLending& lending = {},
             std::size_t part_bytes = kLentPart);
 
@@ -77,19 +92,40 @@ class SumWorker final : public machine::Machine {
     std::deque<SumPiece> waiting = {};
   };
   using Side = std::map<std::uint32_t, Queue>;  // of a server, by channel
+  enum class Asked : std::uint8_t { no, to_tell, to_fail };
+  // The last question, about the call that has waited for longest.
+  struct Question {
+    Key call = {};
+    Asked why = Asked::no;
+    machine::Time until = {};                               // the answers are waited for
+    std::set<int> asked = {};                               // servers
+    std::map<int, std::vector<std::int32_t>> lacking = {};  // workers, by server
+  };
 
   machine::Actions begin(machine::Time now);
   void cancel(std::uint32_t channel);
-  machine::Actions take(int server, const machine::Message& message);
+  machine::Actions take(int server, const machine::Message& message, machine::Time now);
   machine::Actions push();
   void push(int server, Queue& queue, machine::Actions& actions);
   void cut(const SumCall& call);
+  // How it waits (sum_waiting.cpp):
+  machine::Actions ask(const Key& call, Asked why, machine::Time now);
+  void take_missing(int server, const machine::Message& message);
+  void note_movement(machine::Time now);
+  void tell_stall();
+  Awaited awaited() const;
+  std::string waits() const;
+  Failure deadline_failure() const;
+  std::map<Key, Open>::const_iterator oldest() const;
+  machine::Time next_look() const;
+  bool has_heard() const;
+  std::string name_of(int member) const;
   void fail(Failure failure);
   void end(std::map<Key, Open>::iterator at, std::optional<Failure> failure);
   void revoke(const Key& call, const Failure& why);
 
   const int first_;
-  const machine::Time timeout_;
+  const SumPatience patience_;
   const std::function<Failure(Failure)> why_;
   Lender* const lender_;
   const std::size_t part_bytes_;
@@ -99,6 +135,9 @@ class SumWorker final : public machine::Machine {
   std::map<Key, Open> open_;
   std::vector<Side> sides_;  // by server
   bool is_armed_ = false;    // the timer
+  machine::Time quiet_since_ = {};
+  bool is_told_ = false;  // that it is quiet
+  Question question_;
   std::optional<Failure> failure_;
 };
 

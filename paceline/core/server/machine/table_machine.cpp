@@ -26,6 +26,14 @@ bool TableMachine::serves_members() const {
   return std::ranges::any_of(ranges_, [](const auto& one) { return one.second.has_members(); });
 }
 
+std::set<int> TableMachine::served() const {
+  const std::lock_guard lock(mutex_);
+  std::set<int> all;
+  for (const auto& [number, range] : ranges_)
+    for (const auto& [member, clock] : range.value().clocks()) all.insert(member);
+  return all;
+}
+
 std::optional<Failure> TableMachine::failure() const {
   const std::lock_guard lock(mutex_);
   return refused_ || !worker_ ? refused_ : worker_->failure();

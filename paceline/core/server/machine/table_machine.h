@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "paceline/core/machine/machine.h"
 #include "paceline/core/server/machine/range_machine.h"
@@ -32,7 +33,8 @@ class TableMachine final : public machine::Machine {
     return look(std::as_const(*worker_));
   }
   bool is_worker() const { return worker_.has_value(); }
-  bool serves_members() const;  // a range that it serves has members
+  bool serves_members() const;   // a range that it serves has members
+  std::set<int> served() const;  // these
   // The ranges that it serves. THREAD: the driver, or when it rests.
   const std::map<std::uint32_t, RangeMachine>& ranges() const { return ranges_; }
   // Why a packet was refused or a server lost.

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "paceline/core/server/wire/declaration.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::server {
 namespace {
@@ -25,6 +29,13 @@ std::vector<std::byte> bytes_of_text(const std::string& text) {
 std::string text_of(Bytes bytes) {
   bytes = bytes.first(std::min(bytes.size(), kLongestRefusal));
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::vector<int> workers_in(Bytes bytes) {
+  transport::WireReader reader(bytes);
+  std::vector<int> workers(bytes.size() / sizeof(std::int32_t));
+  for (int& worker : workers) worker = reader.integer<std::int32_t>();
+  return workers;
 }
 
 std::string describe(const SpecDifference& difference, const TableSpec& of, int one, int other) {
@@ -51,6 +62,11 @@ bool TableRegister::has_agreed() const {
   return is_agreed_ && !taken_;
 }
 
+std::set<int> TableRegister::left() const {
+  const std::lock_guard lock(mutex_);
+  return left_;
+}
+
 bool TableRegister::all_have_left() const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(left_.size()) == workers_;
@@ -63,10 +79,11 @@ Actions TableRegister::on_message(int from, const Message& message, Time) {
   if (kind == RegisterKind::refused) return refuse(text_of(message.payload));
   declared_.clear();
   is_agreed_ = taken_ = false;
-  return tell_all(message_of(RegisterKind::open));
+  return tell_all(message_of(RegisterKind::open, message.payload));
 }
 
 Actions TableRegister::declare(int from, const Message& message) {
+  if (message.kind == static_cast<std::uint32_t>(RegisterKind::ask)) return tell_missing(from);
   auto spec = parse_table_spec(message.payload);
   const bool is_early = declared_.contains(from);  // a worker waits for its answer first
   if (!spec || is_early || message.kind != static_cast<std::uint32_t>(RegisterKind::declare)) {
@@ -84,7 +101,26 @@ Actions TableRegister::declare(int from, const Message& message) {
   if (const auto difference = first_difference(said, lasts))
     return refuse(describe(*difference, said, worker, last));
   is_agreed_ = static_cast<int>(declared_.size()) == workers_;
-  return {};
+  const auto why = left_out();
+  return why ? refuse(*why) : Actions{};
+}
+
+std::optional<std::string> TableRegister::left_out() const {
+  if (declared_.empty() || is_agreed_) return std::nullopt;
+  for (const int worker : left_)
+    if (!declared_.contains(worker))
+      return fmt::format(
+          "rank {} has left the job without making table '{}', which rank {} makes; all workers "
+          "make the same tables in the same order",
+          worker, declared_.begin()->second.name, declared_.begin()->first);
+  return std::nullopt;
+}
+
+Actions TableRegister::tell_missing(int to) const {
+  transport::WireWriter writer;
+  for (std::int32_t worker = 0; worker < workers_; ++worker)
+    if (!declared_.contains(worker)) writer.integer(worker);
+  return {machine::Send{to, message_of(RegisterKind::missing, std::move(writer).take())}};
 }
 
 // Those that have declared wait for an answer; those that come later get the same.
@@ -108,10 +144,15 @@ Actions TableRegister::tell_all(const Message& message) const {
 Actions TableRegister::on_lost(int peer, Time) {
   const std::lock_guard lock(mutex_);
   if (peer < workers_) left_.insert(peer);
-  return {};
+  const auto why = left_out();
+  return why ? refuse(*why) : Actions{};
 }
 
 // --- a worker's side ---
+
+Message TableDeclarer::question() {
+  return message_of(RegisterKind::ask);
+}
 
 Message TableDeclarer::declaration(const TableSpec& spec) {
   return message_of(RegisterKind::declare, encode(spec));
@@ -119,12 +160,43 @@ Message TableDeclarer::declaration(const TableSpec& spec) {
 
 void TableDeclarer::expect_answers() {
   const std::lock_guard lock(mutex_);
-  missing_ = servers_;
+  for (int i = 0; i < servers_; ++i) missing_.insert(first_ + i);
+  asked_.clear();
+  lacking_.clear();
 }
 
 bool TableDeclarer::is_answered() const {
   const std::lock_guard lock(mutex_);
-  return missing_ == 0 || failure_;
+  return missing_.empty() || failure_;
+}
+
+std::size_t TableDeclarer::missing_answers() const {
+  const std::lock_guard lock(mutex_);
+  return missing_.size();
+}
+
+std::uint32_t TableDeclarer::number() const {
+  const std::lock_guard lock(mutex_);
+  return number_;
+}
+
+bool TableDeclarer::has_heard() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(
+      asked_, [&](int server) { return lacking_.contains(server) || !missing_.contains(server); });
+}
+
+Awaited TableDeclarer::awaited() const {
+  const std::lock_guard lock(mutex_);
+  Awaited awaited;
+  for (const int server : missing_) {
+    const auto lacking = lacking_.find(server);
+    if (lacking == lacking_.end()) awaited.is_silent(server);
+    else if (lacking->second.empty()) awaited.answers(server);
+    else
+      for (const int worker : lacking->second) awaited.lacks(worker, "made it");
+  }
+  return awaited;
 }
 
 std::optional<Failure> TableDeclarer::failure() const {
@@ -134,21 +206,40 @@ std::optional<Failure> TableDeclarer::failure() const {
 
 Actions TableDeclarer::on_message(int from, const Message& message, Time) {
   const std::lock_guard lock(mutex_);
-  Actions actions;
-  switch (static_cast<RegisterKind>(message.kind)) {
-    case RegisterKind::declare:
-      for (int i = 0; i < servers_ && from < first_; ++i)
-        actions.push_back(machine::Send{first_ + i, message});
-      return actions;
-    case RegisterKind::open:
-      if (from >= first_ && missing_ > 0) --missing_;
-      return actions;
-    case RegisterKind::refused:
-      if (from >= first_ && !failure_)
-        failure_ = Failure{Fault::mismatch, text_of(message.payload), {}};
-      return actions;
+  const auto kind = static_cast<RegisterKind>(message.kind);
+  if (from < first_)
+    return kind == RegisterKind::declare || kind == RegisterKind::ask ? tell_servers(message)
+                                                                      : Actions{};
+  if (kind == RegisterKind::open) opened(from, message.payload);
+  if (kind == RegisterKind::missing) lacking_[from] = workers_in(message.payload);
+  if (kind == RegisterKind::refused && !failure_)
+    failure_ = Failure{Fault::mismatch, text_of(message.payload), {}};
+  return {};
+}
+
+// A question goes to those that have not answered yet.
+Actions TableDeclarer::tell_servers(const Message& message) {
+  if (message.kind == static_cast<std::uint32_t>(RegisterKind::ask)) {
+    asked_ = missing_;
+    lacking_.clear();
   }
+  Actions actions;
+  for (const int server : missing_) actions.push_back(machine::Send{server, message});
   return actions;
+}
+
+// All servers open the same tables in the same order, so they say the same number.
+void TableDeclarer::opened(int server, Bytes payload) {
+  transport::WireReader reader(payload);
+  const auto number = reader.integer<std::uint32_t>();
+  if (missing_.erase(server) == 0) return;
+  const bool is_first = static_cast<int>(missing_.size()) == servers_ - 1;
+  if (!failure_ && (!reader.ok_and_empty() || !(is_first || number == number_)))
+    failure_ = Failure{Fault::io,
+                       "servers that differ in the number of a table: a bug, please "
+                       "report it",
+                       {server}};
+  number_ = number;
 }
 
 Actions TableDeclarer::on_lost(int peer, Time) {

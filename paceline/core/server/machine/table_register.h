@@ -2,7 +2,8 @@
 //
 // Each worker sends what it knows of the table to each server and waits for the answer of all. A
 // server compares what the workers say, opens the table when all have said the same, and then
-// answers all of them. Workers that differ are refused, and told by whom and in what they differ.
+// answers all of them. Workers that differ are refused, and told by whom and in what they differ;
+// so are those that wait for one that has left.
 #pragma once
 
 #include <map>
@@ -12,19 +13,22 @@
 #include <string>
 
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/server/machine/awaited.h"
 #include "paceline/core/server/table/table_spec.h"
 
 namespace paceline::server {
 
 enum class RegisterKind : std::uint32_t {
   declare = 1,  // a worker to a server: a TableSpec (wire/declaration.h)
-  open,         // a server to the workers: the table is there
+  open,         // a server to the workers: the table is there, and its number (u32)
   refused,      // a server to the workers: why it is not, as text
+  ask,          // a worker to a server that has not answered: for whom do you wait?
+  missing,      // the answer: the workers that have not declared the table (i32 each)
 };
 
 // TableRegister is a server's side. It opens no table itself: the caller of take_agreed() does, and
-// then sends the register a message from the server itself, `open` or `refused`. THREAD: the on_...
-// methods on the driver, the others on any; a mutex guards the state.
+// then sends the register a message from the server itself, `open` or `refused`, with its payload.
+// THREAD: the on_... methods on the driver, the others on any; a mutex guards the state.
 class TableRegister final : public machine::Machine {
  public:
   // The members 0 .. workers - 1 are the workers, and `own` is this server.
@@ -34,6 +38,7 @@ class TableRegister final : public machine::Machine {
   std::optional<TableSpec> take_agreed();
   bool has_agreed() const;
   bool all_have_left() const;  // nothing comes from any worker any more
+  std::set<int> left() const;  // the workers that have left
 
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override;
@@ -43,6 +48,8 @@ class TableRegister final : public machine::Machine {
  private:
   machine::Actions declare(int from, const machine::Message& message);
   machine::Actions refuse(const std::string& why);
+  std::optional<std::string> left_out() const;  // who has left, while others wait for a table
+  machine::Actions tell_missing(int to) const;
   machine::Actions tell_all(const machine::Message& message) const;
 
   const int workers_, own_;
@@ -59,12 +66,18 @@ class TableDeclarer final : public machine::Machine {
   // The members from first_server on are the servers.
   TableDeclarer(int first_server, int servers) : first_(first_server), servers_(servers) {}
 
-  // The message that declares a table when this machine hears it as from its own member.
+  // The message that declares a table when this machine hears it as from its own member; and the
+  // one by which it asks the servers that have not answered for whom they wait.
   static machine::Message declaration(const TableSpec& spec);
+  static machine::Message question();
   // To be called before that message.
   void expect_answers();
   bool is_answered() const;  // by all servers, or refused by one, after which nothing is declared
   std::optional<Failure> failure() const;
+  std::uint32_t number() const;  // of the table that all servers have opened
+  std::size_t missing_answers() const;
+  bool has_heard() const;  // the answers to the last question
+  Awaited awaited() const;
 
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override;
@@ -72,9 +85,15 @@ class TableDeclarer final : public machine::Machine {
   machine::Actions on_lost(int peer, machine::Time now) override;
 
  private:
+  machine::Actions tell_servers(const machine::Message& message);
+  void opened(int server, Bytes payload);
+
   const int first_, servers_;
   mutable std::mutex mutex_;  // guards all that follows
-  int missing_ = 0;           // answers
+  std::set<int> missing_;     // servers that have not answered
+  std::uint32_t number_ = 0;
+  std::set<int> asked_;                      // servers
+  std::map<int, std::vector<int>> lacking_;  // workers, by the server that said so
   std::optional<Failure> failure_;
 };
 

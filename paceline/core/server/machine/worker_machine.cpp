@@ -144,6 +144,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time) {
   const std::size_t range = packet.range;
   if (from != shape_.server_of(range)) return {};
   Side& side = sides_[range];
+  heard_ += packet.kind != PacketKind::missing;
   switch (packet.kind) {
     case PacketKind::assigned:
       if (side.assigning) --to_assign_;
@@ -155,6 +156,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time) {
     case PacketKind::left:
       if (std::exchange(side.is_leaving, false)) --to_leave_;
       break;
+    case PacketKind::missing: note_missing(side, std::move(packet)); break;
     case PacketKind::failed:
       if (!failure_) failure_ = Failure{Fault::mismatch, packet.text, {from}};
       break;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/server/machine/awaited.h"
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/wire/packet.h"
 
@@ -50,6 +51,13 @@ class WorkerMachine {
   // REQUIRES: as pull(), and first values.
   machine::Actions rest();
   machine::Actions leave();
+
+  // Asks each range that owes this worker something whom it waits for. Where messages may be lost,
+  // so may the answers.
+  machine::Actions ask();
+  bool has_heard() const;                            // all that were asked have answered
+  Awaited awaited() const;                           // as they said, where they still owe it
+  std::uint64_t movement() const { return heard_; }  // grows when a range has given something
 
   // --- what has come of it ---
 
@@ -94,8 +102,12 @@ class WorkerMachine {
     Joining joining = Joining::no;
     std::optional<machine::Message> assigning;
     bool is_leaving = false;
+    bool is_asked = false;          // by the last question
+    std::optional<Packet> missing;  // its answer
   };
 
+  bool is_owed(const Side& side) const;
+  void note_missing(Side& side, Packet packet) const;
   void send(std::size_t range, Packet packet);
   void send_to_server(std::size_t range, machine::Message message);
   void ask(std::size_t range);
@@ -122,8 +134,9 @@ class WorkerMachine {
   bool may_push_ = true;     // it has read what this clock needs
   bool is_pulling_ = false;
   bool is_resting_ = false;                                                    // its pull is a rest
-  std::uint32_t pull_ = 0;                                                     // number
+  std::uint32_t pull_ = 0, question_ = 0;                                      // numbers
   std::size_t rows_missing_ = 0, to_join_ = 0, to_assign_ = 0, to_leave_ = 0;  // ranges
+  std::uint64_t heard_ = 0;                                                    // packets
   RuleState state_;
   RowFacts facts_;
   std::map<std::uint64_t, std::uint64_t> staleness_;

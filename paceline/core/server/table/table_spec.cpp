@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -9,6 +10,9 @@
 
 namespace paceline::server {
 namespace {
+
+// Members list the parts, so more of them cost more than messages that are long.
+constexpr std::size_t kMostElements = std::size_t{1} << 48, kMostParts = std::size_t{1} << 20;
 
 std::uint64_t mix_text(std::uint64_t fingerprint, std::string_view text) {
   for (const char one : text) fingerprint = mix(fingerprint, static_cast<unsigned char>(one));
@@ -21,6 +25,18 @@ std::string complaint(const TableSpec& spec, const TableMembers& members) {
     return fmt::format("its dtype is {}: servers compute in f32 or f64", name_of(spec.dtype));
   if (spec.part_bytes < size_of(spec.dtype))
     return fmt::format("its parts have {} bytes, less than an element", spec.part_bytes);
+  if (spec.name.size() > kLongestName)
+    return fmt::format("its name has {} characters, and may have {}", spec.name.size(),
+                       kLongestName);
+  if (spec.elements > kMostElements)
+    return fmt::format("its {} elements of {} are more than any memory holds", spec.elements,
+                       name_of(spec.dtype));
+  if (const auto parts = spec.elements / (spec.part_bytes / size_of(spec.dtype));
+      parts > kMostParts)
+    return fmt::format(
+        "its {} elements of {} are {} parts of {} bytes, and may be {}: set "
+        "part_bytes higher",
+        spec.elements, name_of(spec.dtype), parts, spec.part_bytes, kMostParts);
   if (members.workers.empty()) return "it has no workers";
   if (members.servers.empty()) return "it has no servers: start some, or let workers serve";
   return {};
@@ -49,10 +65,26 @@ std::set<int> TableMembers::all() const {
   return both;
 }
 
-std::uint32_t TableShape::number() const {
-  std::uint64_t sum = 0x7461626c65;
-  for (const char one : spec.name) sum = mix(sum, static_cast<unsigned char>(one));
-  return static_cast<std::uint32_t>(sum >> 32) | 1;
+std::size_t TableShape::bytes_on(int member) const {
+  std::size_t elements = std::ranges::binary_search(members.workers, member) ? spec.elements : 0;
+  const std::size_t earlier = pacing.exact ? static_cast<std::size_t>(pacing.lead) : 0;
+  for (std::size_t range = 0; range < ranges.size(); ++range)
+    if (server_of(range) == member)
+      elements +=
+          ranges[range].elements * (1 + static_cast<std::size_t>(rule.entry.slots) + earlier);
+  return elements * element_bytes();
+}
+
+Result<> check_memory(const TableShape& shape, int member, std::size_t available) {
+  const std::size_t bytes = shape.bytes_on(member);
+  if (bytes <= available) return Done{};
+  return Failure{Fault::misuse,
+                 fmt::format("table '{}': its {} elements of {} take {} MiB here, and {} MiB of "
+                             "memory are available: make it smaller, or give it more servers and "
+                             "hosts",
+                             shape.spec.name, shape.spec.elements, name_of(shape.spec.dtype),
+                             bytes >> 20, available >> 20),
+                 {}};
 }
 
 std::vector<Bytes> TableShape::pieces(std::size_t range, Bytes table) const {

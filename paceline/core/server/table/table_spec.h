@@ -13,6 +13,8 @@
 
 namespace paceline::server {
 
+inline constexpr std::size_t kLongestName = 1000;  // of a table, in bytes
+
 // All workers and servers give the same.
 struct TableSpec {
   std::string name;  // unique in the job
@@ -51,11 +53,15 @@ struct TableShape {
   std::vector<Bytes> pieces(std::size_t range, Bytes table) const;
   std::vector<std::byte> gathered(std::size_t range, Bytes table) const;
   void scatter(std::size_t range, Bytes elements, MutableBytes table) const;
-  // The number that marks a table's frames: odd, and equal on all members.
-  std::uint32_t number() const;
+  // Bytes that the member holds of it: a worker all elements, a server its ranges, with the state
+  // of the rule and the values of earlier steps.
+  std::size_t bytes_on(int member) const;
   // Equal on members that mean the same table.
   std::uint64_t fingerprint() const;
 };
+
+// Whether a member that has `available` bytes can hold its part. A failure (misuse) tells both.
+Result<> check_memory(const TableShape& shape, int member, std::size_t available);
 
 // A failure (misuse) names the table, the setting and what is valid.
 Result<TableShape> shape_of(const TableSpec& spec, const TableMembers& members);

@@ -15,6 +15,16 @@ bool has_elements(PacketKind kind) {
          kind == PacketKind::rested;
 }
 
+// The members, as many as the header says.
+bool read_members(transport::WireReader& reader, Packet& packet) {
+  if (packet.sequence > static_cast<std::uint64_t>(Lack::rest) ||
+      reader.rest().size() / sizeof(std::int32_t) != packet.count)
+    return false;
+  for (std::uint64_t i = 0; i < packet.count; ++i)
+    packet.members.push_back(reader.integer<std::int32_t>());
+  return true;
+}
+
 bool has_facts(PacketKind kind) {
   return kind == PacketKind::row || kind == PacketKind::rested;
 }
@@ -73,6 +83,7 @@ machine::Message encode(const Packet& packet, std::span<const Bytes> pieces) {
         .integer(packet.facts.applied)
         .integer(packet.facts.staleness)
         .real(packet.facts.weight);
+  for (const std::int32_t member : packet.members) writer.integer(member);
   if (packet.kind == PacketKind::failed) {
     writer.text(std::string_view(packet.text).substr(0, kLongestText));
   } else {
@@ -102,6 +113,8 @@ Result<Packet> parse_packet(const machine::Message& message, const PacketLimits&
     return malformed(packet, "has a weight that is no number");
   if (packet.kind == PacketKind::failed) {
     packet.text = reader.text(kLongestText);
+  } else if (packet.kind == PacketKind::missing) {
+    if (!read_members(reader, packet)) return malformed(packet, "has not the members that it says");
   } else if (has_elements(packet.kind)) {
     const Bytes elements = reader.rest();
     if (packet.count != elements.size() / limits.element_bytes ||

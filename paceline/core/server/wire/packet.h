@@ -3,7 +3,8 @@
 // A packet is a header of 32 bytes {range 4, flags 4, sequence 8, clock 8, count 8} and what its
 // kind brings: pushes a weight and the rule's settings (8 bytes each) and elements; rows, also the
 // last ones, 32 bytes of facts {version 8, applied 8, staleness 8, weight 8} and elements; first
-// values elements; failures a text. Where the rule's state travels, its slots follow the elements.
+// values elements; whom a range waits for, the numbers of these members (4 bytes each); failures a
+// text. Where the rule's state travels, its slots follow the elements.
 // All is little-endian. The kind is that of the machine's message. parse() trusts nothing: it never
 // reads or allocates beyond the message that came.
 #pragma once
@@ -29,6 +30,7 @@ enum class PacketKind : std::uint32_t {
   leave,
   rest,  // pushes no more until all workers rest [flags: number, counted with the pulls; sequence:
          // all own pushes]
+  ask,   // whom do you wait for? [flags: number of the question]
   // A range says these to a worker.
   assigned,
   answer,  // to pushes and joins [sequence: all own pushes up to this one are decided; clock: the
@@ -37,8 +39,13 @@ enum class PacketKind : std::uint32_t {
   rested,  // all rest: the row that all have, and the rule's state [flags: number of the rest;
            // sequence: steps of the rule; clock: that at which all workers go on]
   left,
-  failed,  // what the table has ended with, as text
+  missing,  // whom the range waits for before it gives the asker what it owes [flags: number of the
+            // question; sequence: a Lack; clock: where it lacks a push; count: members]
+  failed,   // what the table has ended with, as text
 };
+
+// A range lacks one of these of the members that it waits for.
+enum class Lack : std::uint8_t { nothing, first_values, push, rest };
 
 // A row tells this beside its values. An update is one push of a worker that the values hold.
 struct RowFacts {
@@ -59,8 +66,9 @@ struct Packet {
   double weight = 1;                  // of a push
   RowFacts facts = {};                // of a row, also of the last
   std::vector<double> settings = {};  // of a push
-  Bytes elements = {};    // they lie elsewhere; of a packet that was read, in its message
-  std::string text = {};  // of a failure
+  Bytes elements = {};  // they lie elsewhere; of a packet that was read, in its message
+  std::vector<std::int32_t> members = {};  // that a range waits for
+  std::string text = {};                   // of a failure
 };
 
 inline constexpr std::size_t kPacketHeader = 32, kFactsBytes = 32;

@@ -20,7 +20,9 @@ bool has_length_of(SumKind kind, const SumPiece& piece, std::size_t rest) {
       return rest / size_of(piece.dtype) == piece.count && rest % size_of(piece.dtype) == 0;
     case SumKind::lend: return rest == kLentPartBytes;
     case SumKind::stored: return rest / size_of(piece.dtype) <= piece.count;
-    case SumKind::refused: break;
+    case SumKind::refused:
+    case SumKind::ask:
+    case SumKind::missing: break;
   }
   return false;
 }
@@ -79,6 +81,25 @@ Result<LentPart> parse_lent_part(const ReadPiece& read) {
       lent.stored.end > read.piece.bytes())
     return malformed();
   return lent;
+}
+
+machine::Message encode(SumKind kind, const MissingParts& missing) {
+  transport::WireWriter writer;
+  writer.integer(missing.call);
+  for (const std::int32_t worker : missing.workers) writer.integer(worker);
+  return {.kind = static_cast<std::uint32_t>(kind),
+          .index = missing.channel,
+          .payload = std::move(writer).take()};
+}
+
+std::optional<MissingParts> parse_missing_parts(const machine::Message& message) {
+  transport::WireReader reader(message.payload);
+  MissingParts missing{.channel = message.index, .call = reader.integer<std::uint64_t>()};
+  const std::size_t workers = reader.rest().size() / sizeof(std::int32_t);
+  for (std::size_t i = 0; i < workers; ++i)
+    missing.workers.push_back(reader.integer<std::int32_t>());
+  if (!reader.ok_and_empty()) return std::nullopt;
+  return missing;
 }
 
 std::string describe(const SumPiece& piece) {

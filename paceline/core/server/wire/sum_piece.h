@@ -4,10 +4,13 @@
 // zeros, count u32, call u64, begin u64, elements of the whole call u64}. Behind it follow `count`
 // elements; or a LentPart; or those bytes of the sum that the server has not stored in lent memory.
 // All is little-endian.
+// Questions and answers about a call have a form of their own (MissingParts).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/reduce.h"
@@ -22,6 +25,8 @@ enum class SumKind : std::uint32_t {
   refused,   // a text, to each worker: why there will be no sums
   lend,      // a worker's part, where it lies in the worker's shared memory
   stored,    // the sum lies where the worker has asked for it, but for the bytes that follow
+  ask,       // a worker to a server that owes it sums of a call: for whom do you wait?
+  missing,   // the answer: the workers whose parts of the call are not all there
 };
 
 inline constexpr std::size_t kPieceHeader = 32;
@@ -57,6 +62,17 @@ struct ReadPiece {
 Result<ReadPiece> parse_sum_piece(const machine::Message& message);
 // REQUIRES: a piece of the kind `lend`.
 Result<LentPart> parse_lent_part(const ReadPiece& read);
+
+// A question about a call, and the answer: the call u64, then each worker i32. The index of
+// the message is the channel.
+struct MissingParts {
+  std::uint32_t channel = 0;
+  std::uint64_t call = 0;
+  std::vector<std::int32_t> workers = {};
+};
+machine::Message encode(SumKind kind, const MissingParts& missing);
+// Nothing: the bytes are no question and no answer.
+std::optional<MissingParts> parse_missing_parts(const machine::Message& message);
 
 // "100 f32 for average"
 std::string describe(const SumPiece& piece);

@@ -182,6 +182,11 @@ TEST(GenerationPort, APeerThatIsDroppedHearsWhatWasSentBeforeAndSaysNothingAnyMo
       port.tell({});
       EXPECT_TRUE(waits_for(job, [&] { return caller.lost == 0; }));
       EXPECT_EQ(caller.answers, 1);
+      std::optional<Failure> why;
+      job.impl().reactor->run([&] { why = port.dropped_by(0); });
+      ASSERT_TRUE(why);
+      EXPECT_EQ(why->what, "not here");
+      EXPECT_EQ(why->ranks, std::vector{1});
     }
     job.world().barrier().wait();
     EXPECT_EQ(guard.messages, job.rank() == 0 ? 1 : 0) << "the second came from a dropped peer";

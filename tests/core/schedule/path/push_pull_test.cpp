@@ -9,7 +9,9 @@
 #include <latch>
 
 #include "paceline/core/base/seed.h"
+#include "paceline/core/job/job_links.h"
 #include "paceline/core/server/server.h"
+#include "paceline/core/server/table/table_numbers.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
@@ -151,7 +153,8 @@ TEST(PushPull, ACallOnSharedMemoryThatFailsEndsTheOthersCallsToo) {
       if (job.rank() == 1) failed.wait();
       sums.all_reduce(Buffer{memory.data(), 2048, Dtype::f32}, ReduceOp::sum).wait();
     });
-    EXPECT_THAT(told, HasSubstr("push_pull of 2048 f32 for sum is not done after 50 ms"))
+    EXPECT_THAT(told, HasSubstr("deadline: rank 0 waits in push_pull of 2048 f32 for sum for rank "
+                                "1, which has not pushed all of it; look at what rank 1 does."))
         << "nobody gets a sum of what its owner uses for something else";
     if (job.role() == Role::worker && job.rank() == 0) failed.count_down();
   });
@@ -171,6 +174,28 @@ TEST(PushPull, EachObjectHasAnOrderOfItsOwn) {
   });
 }
 
+// Each worker begins them in an order of its own.
+TEST(PushPull, AHundredObjectsHaveTheirSumsUnderWayAtATime) {
+  push_and_pull(2, 1, [](Job& job, PushPull&) {
+    constexpr std::size_t kObjects = 100;
+    std::vector<std::unique_ptr<PushPull>> objects;
+    std::vector<std::vector<float>> values(kObjects);
+    std::vector<Work> works(kObjects);
+    for (std::size_t i = 0; i < kObjects; ++i) {
+      objects.push_back(std::make_unique<PushPull>(job));
+      values[i].assign(10, static_cast<float>(i));
+    }
+    for (std::size_t turn = 0; turn < kObjects; ++turn) {
+      const std::size_t which = job.rank() == 0 ? turn : kObjects - 1 - turn;
+      works[which] = objects[which]->all_reduce(buffer_of(values[which]), ReduceOp::sum);
+    }
+    for (std::size_t i = 0; i < kObjects; ++i) {
+      works[i].wait();
+      EXPECT_THAT(values[i], testing::Each(static_cast<float>(2 * i)));
+    }
+  });
+}
+
 TEST(PushPull, WorkersThatDifferAreNamedWithBothSidesAndFailAllCalls) {
   push_and_pull(2, 2, [](Job& job, PushPull& sums) {
     std::vector<float> values(job.rank() == 0 ? 10 : 11);
@@ -185,6 +210,25 @@ TEST(PushPull, WorkersThatDifferAreNamedWithBothSidesAndFailAllCalls) {
   });
 }
 
+// A message that no worker sends stands for a worker of a wrong build.
+TEST(PushPull, AWorkerThatAServerHearsNoMoreIsToldWhy) {
+  push_and_pull(1, 1, [](Job& job, PushPull& sums) {
+    const job::JobLinks links = job::links_of(job);
+    links.reactor->run([&links] {
+      links.generation->link(1)->send({.type = transport::FrameType::machine,
+                                       .sequence = 1,
+                                       .index = 1,
+                                       .group = server::kSumGroup},
+                                      std::vector<std::byte>(5));
+    });
+    std::vector<float> values(10);
+    EXPECT_EQ(
+        told_failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); }),
+        "peer lost: push_pull f32[10] sum: server 0 hears this rank no more: a malformed part of "
+        "a push_pull: a bug, please report it");
+  });
+}
+
 TEST(PushPull, AWorkerThatHasLeftIsNamedToThoseThatCall) {
   push_and_pull(2, 1, [](Job& job, PushPull& sums) {
     if (job.rank() == 1) return;
@@ -196,17 +240,22 @@ TEST(PushPull, AWorkerThatHasLeftIsNamedToThoseThatCall) {
 
 TEST(PushPull, ACallThatAWorkerLeavesOutFailsAfterTheOperationTimeout) {
   std::latch told(1);
-  push_and_pull(2, 1,
-                [&told](Job& job, PushPull& sums) {
-                  if (job.rank() == 1) return told.wait();
-                  std::vector<float> values(10);
-                  EXPECT_THAT(told_failure_of([&] {
-                                sums.all_reduce(buffer_of(values), ReduceOp::sum).wait();
-                              }),
-                              HasSubstr("push_pull of 10 f32 for sum is not done after 50 ms"));
-                  told.count_down();
-                },
-                {.operation_timeout = std::chrono::milliseconds(50)});
+  const LocalWorldOptions options = {.servers = 1,
+                                     .operation_timeout = std::chrono::milliseconds(50)};
+  test::run_ranks(2, options, [&told](Job& job) {
+    const std::string failure = told_failure_of([&] {
+      if (job.role() == Role::server) return serve(job);
+      PushPull sums(job);
+      if (job.rank() == 1) return told.wait();
+      std::vector<float> values(10);
+      sums.all_reduce(buffer_of(values), ReduceOp::sum).wait();
+    });
+    if (job.rank() == 1) return;
+    EXPECT_THAT(failure, HasSubstr("deadline: rank 0 waits in push_pull of 10 f32 for sum for rank "
+                                   "1, which has not pushed all of it; look at what rank 1 does."))
+        << "the server ends with it too";
+    if (job.rank() == 0) told.count_down();
+  });
 }
 
 TEST(PushPull, CallsUnderWayFailWithTheirObject) {

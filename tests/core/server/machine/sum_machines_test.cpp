@@ -245,7 +245,7 @@ Message stored_answer(const OwnMemory& there, const Message& pushed, std::byte s
 
 TEST(SumWorker, LendsWhatLiesInSharedMemoryAndStagesWhatDoesNot) {
   OwnMemory there;
-  SumWorker worker(1, 1, std::chrono::seconds(9), {}, {&there, there.stage});
+  SumWorker worker(1, 1, {.timeout = std::chrono::seconds(9)}, {}, {&there, there.stage});
   std::vector<std::byte> elsewhere(40'000, std::byte{1});
   const MutableBytes shared = there.all.subspan(100, 40'000);
   for (const MutableBytes array : {shared, MutableBytes(elsewhere)}) {
@@ -273,7 +273,7 @@ TEST(SumWorker, LendsWhatLiesInSharedMemoryAndStagesWhatDoesNot) {
 
 TEST(SumWorker, ACallThatFailsRevokesWhatItHasLentBeforeItsCallerHearsOfIt) {
   OwnMemory there;
-  SumWorker worker(1, 1, std::chrono::seconds(9), {}, {&there, there.stage});
+  SumWorker worker(1, 1, {.timeout = std::chrono::seconds(9)}, {}, {&there, there.stage});
   std::vector<std::byte> elsewhere(40'000);
   std::vector<std::string> told;
   for (const MutableBytes array : {MutableBytes(elsewhere), there.all.first(40'000)})
@@ -296,7 +296,7 @@ TEST(SumWorker, HasAFewPartsUnderWayToEachServerAndWritesTheSumsWhereTheyBelong)
   constexpr std::size_t kCount = (std::size_t{5} << 20) / sizeof(float);  // 10 parts of 512 KiB..
   std::vector<float> values(kCount, 1);
   std::vector<std::optional<Failure>> ends;
-  SumWorker worker(1, 2, std::chrono::seconds(9));
+  SumWorker worker(1, 2, {.timeout = std::chrono::seconds(9)});
   worker.put({.channel = 1,
               .number = 1,
               .input = buffer_of(values),
@@ -330,7 +330,7 @@ TEST(SumWorker, HasAFewPartsUnderWayToEachServerAndWritesTheSumsWhereTheyBelong)
 TEST(SumWorker, AChannelWaitsForNoOther) {
   constexpr std::size_t kCount = std::size_t{8} << 20;  // more parts than a window
   std::vector<std::uint8_t> values(kCount);
-  SumWorker worker(1, 1, std::chrono::seconds(9));
+  SumWorker worker(1, 1, {.timeout = std::chrono::seconds(9)});
   std::map<std::uint32_t, std::size_t> parts;
   for (const std::uint32_t channel : {1u, 2u}) {
     worker.put({.channel = channel,
@@ -347,7 +347,7 @@ TEST(SumWorker, AChannelWaitsForNoOther) {
 }
 
 TEST(SumWorker, ASumThatMakesNoSenseDropsItsServer) {
-  SumWorker worker(1, 1, std::chrono::seconds(9));
+  SumWorker worker(1, 1, {.timeout = std::chrono::seconds(9)});
   const Actions actions = worker.on_message(1, {.kind = 2}, {});
   ASSERT_THAT(actions, SizeIs(1));
   EXPECT_EQ(std::get<Drop>(actions[0]).peer, 1);

@@ -21,6 +21,11 @@ Message declares(std::size_t elements) {
 Message says(RegisterKind kind) {
   return {.kind = static_cast<std::uint32_t>(kind), .payload = {}};
 }
+Message opens(std::uint32_t number) {
+  const Bytes bytes = std::as_bytes(std::span(&number, 1));
+  return {.kind = static_cast<std::uint32_t>(RegisterKind::open),
+          .payload = {bytes.begin(), bytes.end()}};
+}
 RegisterKind register_kind_of(const machine::Action& action) {
   return static_cast<RegisterKind>(std::get<Send>(action).message.kind);
 }
@@ -97,13 +102,14 @@ TEST(TableDeclarer, WaitsForAllServersAndForNoneThatHasEnded) {
   EXPECT_TRUE(worker.is_answered()) << "nothing was asked";
   worker.expect_answers();
   EXPECT_THAT(worker.on_message(1, declares(7), {}), SizeIs(2)) << "one for each server";
-  worker.on_message(3, says(RegisterKind::open), {});
+  worker.on_message(3, opens(77), {});
   EXPECT_FALSE(worker.is_answered());
   worker.on_lost(0, {});
   EXPECT_FALSE(worker.is_answered()) << "another worker's end is no answer";
-  worker.on_message(4, says(RegisterKind::open), {});
+  worker.on_message(4, opens(77), {});
   EXPECT_TRUE(worker.is_answered());
   EXPECT_FALSE(worker.failure());
+  EXPECT_EQ(worker.number(), 77u);
   worker.expect_answers();
   worker.on_lost(4, {});
   EXPECT_TRUE(worker.is_answered());

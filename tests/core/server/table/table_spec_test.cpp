@@ -43,8 +43,34 @@ TEST(TableSpec, WhatMakesNoSenseIsRefusedWithTheTablesNameAndTheRemedy) {
   EXPECT_THAT(refusal_of(spec), HasSubstr("the rule add goes with update=worker"));
   spec.rule = "add";
   EXPECT_EQ(refusal_of(spec), "");
+  spec = good;
+  spec.name = std::string(1001, 'w');
+  EXPECT_THAT(refusal_of(spec), HasSubstr("its name has 1001 characters, and may have 1000"));
+  spec = good;
+  spec.elements = std::size_t{1} << 62;
+  EXPECT_THAT(refusal_of(spec), HasSubstr("its 4611686018427387904 elements of f32 are more than "
+                                          "any memory holds"));
+  spec.elements = std::size_t{1} << 26;
+  spec.part_bytes = 4;
+  EXPECT_THAT(refusal_of(spec), HasSubstr("are 67108864 parts of 4 bytes, and may be 1048576: set "
+                                          "part_bytes higher"));
   EXPECT_THAT(refusal_of(good, {{0}, {}}), HasSubstr("it has no servers"));
   EXPECT_THAT(refusal_of(good, {{}, {0}}), HasSubstr("it has no workers"));
+}
+
+// Adam has two slots for each element; servers of half a table each.
+TEST(TableSpec, AMemberThatHasNoMemoryForItsPartIsRefusedAndAnotherOneIsNot) {
+  const TableShape shape =
+      shape_of({.name = "w", .elements = 1000, .rule = "adam", .part_bytes = 4}, kFourAndTwo)
+          .value();
+  EXPECT_EQ(shape.bytes_on(0), 4000u);
+  EXPECT_EQ(shape.bytes_on(4), 6000u);
+  EXPECT_TRUE(check_memory(shape, 0, 4000));
+  EXPECT_FALSE(check_memory(shape, 0, 3999));
+  EXPECT_TRUE(check_memory(shape, 5, 6000));
+  const auto refused = check_memory(shape, 5, 5999);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().what, HasSubstr("table 'w': its 1000 elements of f32 take "));
 }
 
 TEST(TableSpec, RangesGiveBackWhatTheyGather) {

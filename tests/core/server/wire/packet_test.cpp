@@ -22,7 +22,7 @@ Bytes elements(std::size_t count) {
 }
 
 Packet drawn_packet(SeededNumbers& numbers) {
-  Packet packet{.kind = static_cast<PacketKind>(1 + numbers.below(12)),
+  Packet packet{.kind = static_cast<PacketKind>(1 + numbers.below(14)),
                 .range = static_cast<std::uint32_t>(numbers.below(8)),
                 .flags = static_cast<std::uint32_t>(numbers.below(12)),
                 .sequence = numbers.below(12),
@@ -38,6 +38,11 @@ Packet drawn_packet(SeededNumbers& numbers) {
   }
   if (packet.kind == PacketKind::row || packet.kind == PacketKind::rested)
     packet.facts = {numbers.below(12), numbers.below(12), numbers.below(12), numbers.unit()};
+  if (packet.kind == PacketKind::missing) {
+    packet.sequence = numbers.below(4);
+    packet.members.assign(numbers.below(4), 1);
+    packet.count = packet.members.size();
+  }
   if (packet.kind == PacketKind::failed) packet.text = "a text";
   return packet;
 }
@@ -66,6 +71,10 @@ TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {
   };
   EXPECT_THAT(error_of({.kind = PacketKind::pull, .range = 8}), testing::HasSubstr("a range"));
   EXPECT_THAT(error_of({.kind = PacketKind::row, .count = 2}), testing::HasSubstr("elements"));
+  EXPECT_THAT(error_of({.kind = PacketKind::missing, .count = 3, .members = {1, 2}}),
+              testing::HasSubstr("the members that it says"));
+  EXPECT_THAT(error_of({.kind = PacketKind::missing, .sequence = 4}),
+              testing::HasSubstr("the members that it says"));
   EXPECT_THAT(error_of({.kind = PacketKind::push, .flags = 17}), testing::HasSubstr("too many"));
   EXPECT_THAT(
       error_of({.kind = PacketKind::push, .weight = std::numeric_limits<double>::infinity()}),

@@ -1,0 +1,30 @@
+// MadeTables: the tables that a worker has made in its job, by name.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "paceline/core/job/companion.h"
+#include "paceline/core/server/table/table_numbers.h"
+
+namespace paceline::server {
+
+// THREAD: any.
+class MadeTables final : public job::Companion, public std::enable_shared_from_this<MadeTables> {
+ public:
+  static std::shared_ptr<MadeTables> of(Job& job);
+
+  // The name is taken while what this returns lives. THROWS Error (misuse): it is taken.
+  std::shared_ptr<const void> take(const std::string& name);
+  // The number of a table that ranks keep among themselves, which all make in one order.
+  std::uint32_t number_among_ranks(const std::string& name);
+
+ private:
+  std::mutex mutex_;  // guards both
+  std::set<std::string> taken_;
+  TableNumbers among_ranks_{TableNumbers::Kept::among_ranks};
+};
+
+}  // namespace paceline::server
