@@ -13,6 +13,7 @@
 
 namespace paceline {
 
+using collective::BoardCalls;
 using collective::Call;
 using collective::check_equal;
 using collective::check_host_memory;
@@ -48,8 +49,11 @@ Determinism Communicator::determinism() const {
 std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtype dtype,
                                                        ReduceOp op) const {
   if (!collective::is_carried_by_programs(operation)) return {};
-  return impl_->choice.names(operation, impl_->shape,
-                             impl_->needs_one_rounding(operation, op, dtype));
+  auto names =
+      impl_->choice.names(operation, impl_->shape, impl_->needs_one_rounding(operation, op, dtype));
+  if (impl_->group->has_board({.operation = operation, .op = op, .dtype = dtype}))
+    names.push_back(BoardCalls::kName);
+  return names;
 }
 std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
                                               ReduceOp op) const {
@@ -174,16 +178,17 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
   const bool by_engine = takes_engine(request, algorithm);
-  request.may_post = !by_engine && algorithm.empty() && group->posts(call);
+  const bool by_name = algorithm == BoardCalls::kName;
+  if (by_name) choose_board(request);
+  request.may_post = !by_engine && (by_name || (algorithm.empty() && group->posts(call)));
   if (request.may_post) {
     request.print = fingerprint(call);
-    if (collective::BoardCalls::is_short(call) && group->try_at_once(request))
-      return Work::over_at_once(size);
+    if (BoardCalls::is_short(call) && group->try_at_once(request)) return Work::over_at_once(size);
   }
   request.gathers = !by_engine && algorithm.empty() && group->gathers(call);
   if (by_engine) choose_engine(request);
   else if (!request.gathers && collective::is_carried_by_programs(call.operation))
-    choose_program(request, algorithm);
+    choose_program(request, by_name ? std::string_view() : algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   request.work = group->new_work(to_string(call));
   Work work(request.work);
@@ -243,6 +248,15 @@ void Communicator::Impl::choose_engine(Request& request) const {
   if (request.memory() != Memory::Kind::host) request.scale_input = false;
 }
 
+// A program carries it where the board cannot, under the same name.
+void Communicator::Impl::choose_board(Request& request) const {
+  PACELINE_CHECK(group->has_board(request.call),
+                 "{}: algorithm 'board' is for barriers and all_reduces without weight and note of "
+                 "at least two ranks that share memory on one host; name another one, or none",
+                 to_string(request.call));
+  request.call.algorithm = BoardCalls::kName;
+}
+
 void Communicator::Impl::choose_program(Request& request, std::string_view algorithm) {
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
@@ -254,7 +268,7 @@ void Communicator::Impl::choose_program(Request& request, std::string_view algor
       "{}: algorithm '{}' needs the same count for all pairs of ranks; call without counts, or "
       "name another algorithm",
       to_string(call), chosen.algorithm->name);
-  call.algorithm = chosen.algorithm->name;
+  if (call.algorithm.empty()) call.algorithm = chosen.algorithm->name;
   request.plan = plan(*chosen.algorithm, call.root);
   if (call.operation == Operation::all_to_all) place_chunks_of_pairs(request);
   else if (collective::chunks_needed(call.operation, size) == 0)

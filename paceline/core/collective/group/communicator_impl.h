@@ -67,6 +67,7 @@ class Communicator::Impl {
  private:
   bool takes_engine(const collective::Request& request, std::string_view algorithm) const;
   void choose_engine(collective::Request& request) const;
+  void choose_board(collective::Request& request) const;
   void choose_program(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, int root);
 

@@ -41,6 +41,11 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   static void submit(const std::shared_ptr<Group>& group, Request request);
   // Whether ranks post this call, when they can: the same for all calls that match. THREAD: any.
   bool posts(const Call& call) const;
+  // Whether the ranks have a board for the call, or will have one after their first call: the same
+  // for all calls that match. THREAD: any.
+  bool has_board(const Call& call) const {
+    return share_memory_ && BoardCalls::suits(call, members_.size());
+  }
   // Whether the call's assent carries its inputs: the same for all calls that match. THREAD: any.
   bool gathers(const Call& call) const;
   // Carries a call that ranks post out here and now, if no rank must be waited for longer than
