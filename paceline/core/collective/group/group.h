@@ -75,6 +75,10 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // A wait in which nothing moves for so long is told; it is looked after so often.
   static constexpr std::chrono::seconds kStall{5}, kLook{1};
 
+  // The reactor looks at a group until it has found it idle so often: of many groups few are in
+  // use.
+  static constexpr int kIdleLooks = 256;
+
   struct EarlyFrame {
     int peer;  // its rank in the world
     transport::FrameHeader header;
@@ -88,6 +92,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   bool carried_by_engine();
   void go_on();
   bool poll() override;
+  void be_looked_at();
   void set_asleep(bool asleep) override { board_calls_.set_asleep(asleep); }
   Result<int> member(int world_rank) const;
   Result<> called(int peer, Bytes payload);
@@ -143,6 +148,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   std::optional<transport::Poller::TimerId> timer_;
   Clock::time_point timer_due_ = {};
   bool closed_ = false;
+  bool is_looked_at_ = false;
+  int idle_looks_ = 0;
 };
 
 }  // namespace paceline::collective
