@@ -62,6 +62,13 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
   for (const collective::Candidate& one : impl_->choice.candidates(
            operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
     forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
+  if (!impl_->group->has_board({.operation = operation, .op = op, .dtype = dtype}))
+    return forecasts;
+  const double announced =
+      collective::assent_cost(impl_->group->members().topology(), impl_->profile);
+  for (Forecast& one : forecasts) one.seconds += announced;
+  forecasts.push_back({BoardCalls::kName, bytes, impl_->board_seconds(bytes)});
+  std::ranges::stable_sort(forecasts, {}, &Forecast::seconds);
   return forecasts;
 }
 Traffic Communicator::traffic() const {
@@ -180,7 +187,8 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   const bool by_engine = takes_engine(request, algorithm);
   const bool by_name = algorithm == BoardCalls::kName;
   if (by_name) choose_board(request);
-  request.may_post = !by_engine && (by_name || (algorithm.empty() && group->posts(call)));
+  request.may_post =
+      !by_engine && (by_name || (algorithm.empty() && group->posts(call) && prefers_posts(call)));
   if (request.may_post) {
     request.print = fingerprint(call);
     if (BoardCalls::is_short(call) && group->try_at_once(request)) return Work::over_at_once(size);
@@ -246,6 +254,29 @@ void Communicator::Impl::choose_engine(Request& request) const {
   call.algorithm = engines->traits().name;
   request.by_engine = true;
   if (request.memory() != Memory::Kind::host) request.scale_input = false;
+}
+
+double Communicator::Impl::board_seconds(std::size_t bytes) const {
+  return collective::board_cost(bytes, group->members().owners(), group->members().topology(),
+                                profile);
+}
+
+// Few ranks have no cheaper way, and do not ask. Barriers have no programs.
+bool Communicator::Impl::prefers_posts(const Call& call) {
+  const bool is_cheapest = size < collective::Assent::kFewestRanks || !group->has_board(call) ||
+                           call.operation == Operation::barrier;
+  if (is_cheapest) return true;
+  const std::size_t bytes = collective::size_class(call.count * size_of(call.dtype));
+  const bool one_rounding = needs_one_rounding(call.operation, call.op, call.dtype);
+  {
+    const std::lock_guard lock(mutex);
+    const auto known = board_is_cheapest.find({bytes, one_rounding});
+    if (known != board_is_cheapest.end()) return known->second;
+  }
+  const double program = choice.choose(call.operation, {}, shape, bytes, one_rounding).seconds +
+                         collective::assent_cost(group->members().topology(), profile);
+  const std::lock_guard lock(mutex);
+  return board_is_cheapest[{bytes, one_rounding}] = board_seconds(bytes) <= program;
 }
 
 // A program carries it where the board cannot, under the same name.
