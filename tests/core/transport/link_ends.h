@@ -230,7 +230,7 @@ inline void connect(Kind kind, End& one, End& other) {
   }
   Mediums mediums =
       kind == Kind::threads ? transport::make_thread_mediums(64 << 10) : process_mediums();
-  // Of two processes one has an inbox.
+  // One of two processes has an inbox.
   one.reactor.run([&] {
     transport::Inbox* const inbox = kind == Kind::processes ? one.open_inbox() : nullptr;
     one.link =

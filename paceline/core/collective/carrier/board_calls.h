@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/traffic.h"
@@ -21,8 +20,6 @@ class BoardCalls final : public PostedCalls {
   // `members` and `traffic` outlive it.
   BoardCalls(const Members& members, std::uint32_t group, Traffic& traffic);
 
-  // The name by which a call asks for the board (docs/algorithms/board.md).
-  static constexpr std::string_view kName = "board";
   // Whether ranks carry out this call on a board when they have one: the same for all calls that
   // match.
   static bool suits(const Call& call, int ranks);

@@ -19,7 +19,7 @@ class GatheredWeights {
   // Takes the payload of a frame that this rank has heard. False: it is not of the right length.
   bool put(const Assent::Frame& frame, Bytes payload);
 
-  // By rank. REQUIRES: the assent is complete.
+  // Their order is that of the ranks. REQUIRES: the assent is complete.
   std::vector<double> all() const;
 
  private:

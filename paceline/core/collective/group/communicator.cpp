@@ -52,7 +52,7 @@ std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtyp
   auto names =
       impl_->choice.names(operation, impl_->shape, impl_->needs_one_rounding(operation, op, dtype));
   if (impl_->group->has_board({.operation = operation, .op = op, .dtype = dtype}))
-    names.push_back(BoardCalls::kName);
+    names.push_back(kBoard);
   return names;
 }
 std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
@@ -67,7 +67,7 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
   const double announced =
       collective::assent_cost(impl_->group->members().topology(), impl_->profile);
   for (Forecast& one : forecasts) one.seconds += announced;
-  forecasts.push_back({BoardCalls::kName, bytes, impl_->board_seconds(bytes)});
+  forecasts.push_back({kBoard, bytes, impl_->board_seconds(bytes)});
   std::ranges::stable_sort(forecasts, {}, &Forecast::seconds);
   return forecasts;
 }
@@ -185,7 +185,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
   const bool by_engine = takes_engine(request, algorithm);
-  const bool by_name = algorithm == BoardCalls::kName;
+  const bool by_name = algorithm == kBoard;
   if (by_name) choose_board(request);
   request.may_post =
       !by_engine && (by_name || (algorithm.empty() && group->posts(call) && prefers_posts(call)));
@@ -285,7 +285,7 @@ void Communicator::Impl::choose_board(Request& request) const {
                  "{}: algorithm 'board' is for barriers and all_reduces without weight and note of "
                  "at least two ranks that share memory on one host; name another one, or none",
                  to_string(request.call));
-  request.call.algorithm = BoardCalls::kName;
+  request.call.algorithm = kBoard;
 }
 
 void Communicator::Impl::choose_program(Request& request, std::string_view algorithm) {

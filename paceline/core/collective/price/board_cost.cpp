@@ -9,7 +9,7 @@
 namespace paceline::collective {
 namespace {
 
-constexpr double kLine = 64;  // bytes: what a look at a post fetches at least
+constexpr double kPostLine = 64;  // bytes: what a look at a post fetches at least
 
 // The most ranks that one processor carries, which take turns there.
 double ranks_of_a_core(const topology::Topology& topology) {
@@ -21,7 +21,7 @@ double ranks_of_a_core(const topology::Topology& topology) {
   return most;
 }
 
-// Until a rank that waits is let run.
+// A rank that waits is let run so long after it may go on.
 double wake_of(const topology::Topology& topology, const topology::Profile& profile) {
   const bool is_crowded =
       std::ranges::any_of(topology.pools, [](const auto& pool) { return pool.is_crowded(); });
@@ -41,8 +41,8 @@ double board_cost(std::size_t bytes, int owners, const topology::Topology& topol
   const double length = static_cast<double>(bytes);
   const double comings = 2 * (turns * alpha / 2 + wake);
   if (Board::takes(bytes, topology.ranks()))
-    return comings + turns * ranks * std::max(length, kLine) * profile.gamma;
-  const double chunk = std::max(length / owners, kLine);
+    return comings + turns * ranks * std::max(length, kPostLine) * profile.gamma;
+  const double chunk = std::max(length / owners, kPostLine);
   const double owned = std::max(1.0, turns * owners / ranks);  // chunks that one core sums up
   return comings + alpha + wake + owned * ranks * chunk * (profile.gamma + profile.store);
 }

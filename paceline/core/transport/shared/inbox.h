@@ -20,7 +20,7 @@
 
 namespace paceline::transport {
 
-// What peers write of an inbox.
+// Peers write this part of an inbox.
 class InboxPage {
  public:
   static constexpr std::uint64_t kSegment = ~std::uint64_t{0} - 1;
