@@ -21,7 +21,7 @@ enum class Determinism : std::uint8_t {
          // and bf16 are rounded whenever a partial sum travels
 };
 
-// By this name an all_reduce asks for the board of ranks that share memory, which is no program and
+// An all_reduce asks by this name for the board of ranks that share memory, which is no program and
 // stands in no catalogue (collective/carrier/board.h).
 inline constexpr std::string_view kBoard = "board";
 
