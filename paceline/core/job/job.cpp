@@ -45,6 +45,7 @@ Job::Impl::~Impl() {
   reactor->stop();
   reactor->run([this] {
     generation->close();
+    inbox.reset();
     fabric.reset();
     store.reset();
   });

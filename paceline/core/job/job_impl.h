@@ -16,6 +16,7 @@
 #include "paceline/core/membership/store/store_client.h"
 #include "paceline/core/topology/profile.h"
 #include "paceline/core/transport/fabric/fabric_driver.h"
+#include "paceline/core/transport/shared/inbox.h"
 
 namespace paceline {
 
@@ -29,6 +30,7 @@ class Job::Impl {
   const int exceptions = std::uncaught_exceptions();
   membership::Environment environment;
   std::shared_ptr<transport::Reactor> reactor;
+  std::unique_ptr<transport::Inbox> inbox;  // of the generation's links, where many share memory
   std::shared_ptr<membership::Generation> generation;
   job::UncaughtExceptions uncaught;
   std::unique_ptr<transport::FabricDriver>

@@ -79,6 +79,7 @@ class Joining {
     listen();
     store_.set(fmt::format("endpoint/{}", member_), encode(self_));
     read_endpoints();
+    open_inbox();
     connect_to_lower();
     await_higher();
     const auto ranks =
@@ -165,6 +166,22 @@ class Joining {
       self_.tcp = transport::to_string(transport::local_address(listener.get()).value());
       acceptor_.listen(std::move(listener));
     }
+  }
+
+  // Without one the links are looked at one by one.
+  void open_inbox() {
+    const auto here =
+        std::ranges::count_if(endpoints_, [this](const auto& e) { return shares(e); });
+    if (here < transport::Inbox::kFewestRanks ||
+        endpoints_.size() > transport::InboxPage::kMostPeers)
+      return;
+    auto memory = transport::SharedMemory::create(transport::Inbox::memory_bytes());
+    if (!memory) return;
+    auto shared = std::make_shared<const transport::SharedMemory>(std::move(*memory));
+    job_.reactor->run([&] {
+      job_.generation->share(transport::InboxPage::kSegment, shared);
+      job_.inbox = std::make_unique<transport::Inbox>(shared, members_, *job_.reactor);
+    });
   }
 
   void connect_to_lower() {
@@ -318,7 +335,7 @@ class Joining {
               .value();
       link(peer, [&] {
         return transport::make_shared_link(std::move(medium), identity, job_.generation->segments(),
-                                           owner, *job_.reactor);
+                                           owner, *job_.reactor, job_.inbox.get());
       });
     } else if (way == Way::fabric) {
       auto port =

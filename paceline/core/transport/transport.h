@@ -2,7 +2,7 @@
 //
 // A Link (link/link.h) is one ordered lane of frames (frame/frame.h) to one peer: over TCP
 // (link/tcp_link.h); between ranks that share memory, in two processes or in two threads
-// (shared/shared_link.h, shared/shared_medium.h); or over a library that a plugin brings, such as
+// (shared/shared_link.h, shared_medium.h, inbox.h); or over a library that a plugin brings, such as
 // UCX (fabric/fabric_link.h, fabric/fabric.h). The Reactor (reactor/reactor.h) drives them all.
 // Nothing here knows of collectives, or of who is in the job. Start reading at link/link.h, then
 // frame/frame.h, then reactor/reactor.h.

@@ -24,6 +24,7 @@
 #include "paceline/core/transport/shared/shared_link.h"
 #include "paceline/core/transport/socket/socket.h"
 #include "tests/core/transport/loopback_fabric.h"
+#include "tests/support/shared_memory.h"
 
 namespace paceline::test {
 
@@ -89,6 +90,7 @@ class End final : public transport::LinkOwner, public transport::SendListener {
   void close() {
     reactor.run([this] {
       link.reset();
+      inbox.reset();
       fabric.reset();
     });
   }
@@ -104,7 +106,16 @@ class End final : public transport::LinkOwner, public transport::SendListener {
   transport::SegmentTable segments;
   transport::Reactor reactor;
   std::unique_ptr<transport::FabricDriver> fabric;
+  std::unique_ptr<transport::Inbox> inbox;
   std::unique_ptr<transport::Link> link;
+
+  // Before there is a link. THREAD: driver.
+  transport::Inbox* open_inbox() {
+    const auto memory = shared_memory_of(transport::Inbox::memory_bytes());
+    segments.add(transport::InboxPage::kSegment, memory);
+    inbox = std::make_unique<transport::Inbox>(memory, 2, reactor);
+    return inbox.get();
+  }
 
   bool wait_for_heard(int count) {
     return wait([&] { return heard_count >= count; });
@@ -219,8 +230,11 @@ inline void connect(Kind kind, End& one, End& other) {
   }
   Mediums mediums =
       kind == Kind::threads ? transport::make_thread_mediums(64 << 10) : process_mediums();
+  // One of two processes has an inbox.
   one.reactor.run([&] {
-    one.link = make_shared_link(std::move(mediums.first), kFirst, one.segments, one, one.reactor);
+    transport::Inbox* const inbox = kind == Kind::processes ? one.open_inbox() : nullptr;
+    one.link =
+        make_shared_link(std::move(mediums.first), kFirst, one.segments, one, one.reactor, inbox);
   });
   other.reactor.run([&] {
     other.link =

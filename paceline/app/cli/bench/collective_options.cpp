@@ -9,6 +9,7 @@
 
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/program/algorithm_catalogue.h"
 
 namespace paceline::cli {
@@ -58,6 +59,7 @@ std::vector<std::string> parse_algorithms(const std::string& text, Operation ope
   for (const auto& algorithm : collective::built_in_algorithms()) {
     if (algorithm.operation == operation) known.emplace_back(algorithm.name);
   }
+  if (operation == Operation::all_reduce) known.emplace_back(kBoard);
   auto names = parse_list("--algorithms", text);
   for (const std::string& name : names) parse_choice("--algorithms", name, known);
   return names;

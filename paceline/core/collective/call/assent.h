@@ -15,7 +15,8 @@
 //     up        1 -> 0,  3 -> 2,  2 -> 0,  4 -> 0
 //     down      0 -> 4,  0 -> 2,  2 -> 3,  0 -> 1
 //
-// The frames of a short all_reduce carry its inputs, too (carrier/gathered_inputs.h).
+// The frames of a short all_reduce carry its inputs, too (carrier/gathered_inputs.h), and those of
+// a weighted average the weights (carrier/gathered_weights.h).
 //
 // Nobody is named by it: where calls differ or a rank stays away, the others fall back to telling
 // every member all of the call (carrier/attendance.h).
@@ -36,7 +37,8 @@ class Assent {
   // The index of a frame that tells whoever asks for an operation that all have called it.
   static constexpr std::uint32_t kOfAll = ~std::uint32_t{0};
 
-  // True for a call of which all ranks say the same: it has no weight and no note of its own.
+  // True for a call of which all ranks say the same, but for a weight, which travels with the
+  // assent (carrier/gathered_weights.h): it has no note.
   static bool suits(const Request& request);
 
   enum class Form : std::uint8_t { dissemination, tree };

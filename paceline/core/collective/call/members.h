@@ -36,6 +36,9 @@ class Members {
   topology::Topology topology() const;
   bool share_memory() const { return share_memory_; }        // some two of them do
   Assent::Form assent_form() const { return assent_form_; }  // the same on all members
+  // So many ranks divide among them what must be done once for all: as many as can run at a time,
+  // and all where they are few. The same on all members.
+  int owners() const { return owners_; }
   Shape shape() const;  // this rank's, with the hosts where they make a difference
 
   membership::Generation& generation() const { return *generation_; }
@@ -51,6 +54,7 @@ class Members {
   int rank_ = 0;
   bool is_world_ = false;
   bool share_memory_ = false;
+  int owners_ = 0;
   Assent::Form assent_form_ = Assent::Form::dissemination;
 };
 

@@ -21,6 +21,10 @@ enum class Determinism : std::uint8_t {
          // and bf16 are rounded whenever a partial sum travels
 };
 
+// An all_reduce asks by this name for the board of ranks that share memory, which is no program and
+// stands in no catalogue (collective/carrier/board.h).
+inline constexpr std::string_view kBoard = "board";
+
 struct OperationOptions {
   std::string_view algorithm =
       {};  // empty: the cheapest that the determinism allows; else a name of the catalogue

@@ -11,14 +11,16 @@ void Roll::enter(int rank, Call call) {
   --missing_;
 }
 
-void Roll::enter_all_like(const Call& own) {
-  const Call same{.operation = own.operation,
-                  .op = own.op,
-                  .dtype = own.dtype,
-                  .root = own.root,
-                  .count = own.count};
-  for (auto& call : calls_) {
-    if (!call) call = same;
+void Roll::enter_all_like(const Call& own, std::span<const double> weights) {
+  Call same{.operation = own.operation,
+            .op = own.op,
+            .dtype = own.dtype,
+            .weighted = own.weighted,
+            .root = own.root,
+            .count = own.count};
+  for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
+    if (rank < weights.size()) same.weight = weights[rank];
+    if (!calls_[rank]) calls_[rank] = same;
   }
   missing_ = 0;
 }

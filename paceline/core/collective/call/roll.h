@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "paceline/core/collective/call/call.h"
@@ -14,8 +15,9 @@ class Roll {
   explicit Roll(int ranks) : calls_(static_cast<std::size_t>(ranks)), missing_(ranks) {}
 
   void enter(int rank, Call call);  // once for each rank
-  // Every other rank is known to have called the same, without a weight or note of its own.
-  void enter_all_like(const Call& own);
+  // Every other rank is known to have called the same, without a note. `weights`: of all ranks,
+  // where the call is weighted.
+  void enter_all_like(const Call& own, std::span<const double> weights = {});
   bool is_complete() const { return missing_ == 0; }
   const std::optional<Call>& call_of(int rank) const {
     return calls_[static_cast<std::size_t>(rank)];

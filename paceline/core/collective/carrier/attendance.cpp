@@ -24,11 +24,14 @@ void Attendance::begin() {
   roll_.enter(members_.rank(), request_.call);
   posted_ = request_.may_post && posted_calls_.ready();
   if (posted_) return posted_calls_.post(mark_.sequence, request_);
-  if (!goes_by_assent()) return call_all();
+  const bool is_awaited_at_board = request_.may_post && posted_calls_.others_may_post();
+  if (is_awaited_at_board || !goes_by_assent()) return call_all();
   const Assent::Form form = members_.assent_form();
   assent_.emplace(form, members_.rank(), members_.size());
   if (request_.gathers) gathered_.emplace(form, members_.rank(), members_.size(), request_);
   is_gathering_ = gathered_.has_value();
+  if (request_.call.weighted)
+    weights_.emplace(form, members_.rank(), members_.size(), request_.call.weight);
   give_assent();
 }
 
@@ -81,6 +84,7 @@ Result<PostedCalls::Progress> Attendance::look_at_post() {
 }
 
 std::vector<int> Attendance::missing() const {
+  if (all_assent_) return {};
   std::vector<int> ranks = roll_.missing();
   if (posted_)
     std::erase_if(ranks, [&](int rank) { return posted_calls_.has_posted(rank, mark_.sequence); });
@@ -95,7 +99,7 @@ std::vector<int> Attendance::missing() const {
 
 std::optional<std::vector<int>> Attendance::awaited() const {
   if (posted_) return posted_calls_.awaited();
-  if (gathered_) return assent_->awaited();
+  if (gathered_ || (weights_ && !roll_.is_complete())) return assent_->awaited();
   return std::nullopt;
 }
 
@@ -103,23 +107,32 @@ std::optional<std::vector<int>> Attendance::awaited() const {
 
 bool Attendance::goes_by_assent() const {
   if (request_.gathers) return true;
-  return members_.size() >= Assent::kFewestRanks && !members_.share_memory() &&
-         Assent::suits(request_);
+  // Stores must be told where each output lies, and go from each rank to each anyway.
+  const bool stores = request_.plan && request_.plan->stores && members_.share_memory();
+  return members_.size() >= Assent::kFewestRanks && !stores && Assent::suits(request_);
 }
 
 void Attendance::give_assent() {
   while (const auto frame = assent_->next()) {
-    const Bytes payload = gathered_ ? gathered_->told_in(*frame) : Bytes();
-    ++(payload.empty() ? traffic_.announcements : traffic_.messages_sent);
-    traffic_.bytes_sent += payload.size();
+    const Bytes payload = gathered_  ? gathered_->told_in(*frame)
+                          : weights_ ? weights_->told_in(*frame)
+                                     : Bytes();
+    const bool carries_data = gathered_ && !payload.empty();
+    ++(carries_data ? traffic_.messages_sent : traffic_.announcements);
+    if (carries_data) traffic_.bytes_sent += payload.size();
     members_.link(frame->rank)->send(mark_.header(FrameType::assent, frame->round), payload);
   }
+}
+
+bool Attendance::put_payload(const Assent::Frame& frame, Bytes payload) {
+  if (gathered_) return gathered_->put(frame, payload);
+  return weights_ ? weights_->put(frame, payload) : payload.empty();
 }
 
 // False: the frame must not come, has come before, or is not of the length that it must have.
 bool Attendance::put_assent(int peer, std::uint32_t round, Bytes payload) {
   const auto frame = assent_->hear(peer, round);
-  if (!frame || (gathered_ ? !gathered_->put(*frame, payload) : !payload.empty())) return false;
+  if (!frame || !put_payload(*frame, payload)) return false;
   give_assent();
   if (!assent_->is_complete()) return true;
   all_assent_ = true;
@@ -136,6 +149,7 @@ Result<> Attendance::hear_assent(int peer, const FrameHeader& header, Bytes payl
   if (!assent_ || needs_no_more) return Done{};  // all are told by calls
   if (header.index == Assent::kOfAll) {
     all_assent_ = true;
+    if (weights_) return Done{};  // they come with the assent: who knows of all has passed it on
   } else if (header.descriptor != mark_.descriptor) {
     if (may_ask_all()) call_all();  // the answers will tell who differs
     return Done{};
@@ -148,7 +162,9 @@ Result<> Attendance::hear_assent(int peer, const FrameHeader& header, Bytes payl
             members_.name(peer), header.index, mark_.sequence, payload.size()),
         {peer});
   }
-  if (all_assent_ && !roll_.is_complete()) roll_.enter_all_like(request_.call);
+  const bool knows_all = all_assent_ && (!weights_ || assent_->is_complete());
+  if (knows_all && !roll_.is_complete())
+    roll_.enter_all_like(request_.call, weights_ ? weights_->all() : std::vector<double>());
   return Done{};
 }
 

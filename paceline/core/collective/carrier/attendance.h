@@ -17,6 +17,7 @@
 #include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/collective/carrier/frame_mark.h"
 #include "paceline/core/collective/carrier/gathered_inputs.h"
+#include "paceline/core/collective/carrier/gathered_weights.h"
 #include "paceline/core/collective/carrier/posted_calls.h"
 #include "paceline/core/collective/carrier/stored_outputs.h"
 
@@ -65,6 +66,7 @@ class Attendance {
   void leave_board();  // posts no more, and calls
   void give_assent();
   bool put_assent(int peer, std::uint32_t round, Bytes payload);
+  bool put_payload(const Assent::Frame& frame, Bytes payload);
 
   const Members& members_;
   PostedCalls& posted_calls_;
@@ -78,6 +80,7 @@ class Attendance {
   std::optional<Assent> assent_;  // in place of calls to all
   bool all_assent_ = false;
   std::optional<GatheredInputs> gathered_;  // travel with the assent, in place of a program
+  std::optional<GatheredWeights> weights_;  // travel with the assent of a weighted average
   bool is_gathering_ = false;
   bool has_asked_ = false;  // every rank has been sent the call
 };

@@ -64,6 +64,7 @@ void Board::post(std::uint64_t sequence, std::uint64_t fingerprint, Bytes input)
   // Before this rank looks who has posted and who sleeps: the last one sees that it is the last.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   may_be_awaited_ = state(sequence, fingerprint) != State::some_missing;
+  behind_ = -1;
 }
 
 bool Board::has_posted(int rank, std::uint64_t sequence) const {
@@ -90,17 +91,23 @@ void Board::sum(std::uint64_t sequence, ReduceOp op, Buffer target, double facto
   tree_sum_(op, inputs_, target, factor);
 }
 
-void Board::count(std::uint64_t sequence, Counter counter, std::uint64_t value) {
+void Board::count(std::uint64_t sequence, Counter counter, std::uint64_t value, int counting) {
   slot(rank_, sequence)
       .counters[static_cast<std::size_t>(counter)]
       .store(value, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);                // as for a post
   const std::uint64_t least = counter == Counter::found ? 1 : value;  // it is no progress
+  const int last = counting > 0 ? counting : ranks();
   int behind = 0;
-  for (int rank = 0; rank < ranks() && behind < 2; ++rank)
-    behind += counted(rank, sequence, counter) < least ? 1 : 0;
+  behind_ = -1;
+  for (int rank = 0; rank < last && behind < 2; ++rank) {
+    if (counted(rank, sequence, counter) >= least) continue;
+    ++behind;
+    behind_ = rank;
+  }
   // Staged and taken pieces are not every rank's: who never counts there is not behind.
   const bool all_count = counter == Counter::reduced || counter == Counter::found;
+  if (!all_count) behind_ = -1;
   may_be_awaited_ = !all_count || behind < 2;
 }
 

@@ -60,7 +60,8 @@ class Board {
 
   // Counts the progress of the ranks in an operation that is all_equal, each from zero.
   enum class Counter : std::uint8_t { staged, reduced, taken, found };
-  void count(std::uint64_t sequence, Counter counter, std::uint64_t value);
+  // `counting`: so many ranks count, the first ones; 0: all.
+  void count(std::uint64_t sequence, Counter counter, std::uint64_t value, int counting = 0);
   std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
 
   // The door of the rank's memory, as the rank posted it when this began.
@@ -77,9 +78,13 @@ class Board {
   bool forbid_writes();
 
   // A rank that sleeps must be woken by who posts or counts, where that may be what it waits for:
-  // the last post of an operation, one that differs, or a count that leaves at most one rank
-  // behind. If each post woke all, a call of p ranks would take p * p wake-ups.
+  // the last post of an operation, one that differs, or a count that leaves no rank behind; of one
+  // that leaves one behind, that rank alone. If each post woke all, a call of p ranks would take
+  // p * p wake-ups.
   bool may_be_awaited() const { return may_be_awaited_; }
+  bool may_be_awaited_by(int rank) const {
+    return may_be_awaited_ && (behind_ < 0 || behind_ == rank);
+  }
   void set_asleep(bool asleep);
   bool is_asleep(int rank) const;
 
@@ -94,6 +99,7 @@ class Board {
   std::vector<transport::MemoryDoor> doors_;
   bool reaches_all_ = true;
   bool may_be_awaited_ = false;  // what this rank has posted or counted last
+  int behind_ = -1;              // by this rank alone; -1: by any
   std::vector<ConstBuffer> inputs_;
   TreeSum tree_sum_;
 };

@@ -114,8 +114,9 @@ void BoardCalls::leave_operation() {
 }
 
 void BoardCalls::hear_call(int peer, std::uint64_t sequence) {
-  if (has_posted(peer, sequence)) leave_operation();
-  else give_up();
+  if (has_posted(peer, sequence)) return leave_operation();
+  give_up();
+  others_know_ = true;  // all hear that call
 }
 
 void BoardCalls::give_up() {
@@ -135,10 +136,11 @@ void BoardCalls::take_back() {
   give_up();
 }
 
-void BoardCalls::wake() {
+void BoardCalls::wake(int ranks) {
   if (!board_->may_be_awaited()) return;
-  for (int rank = 0; rank < members_.size(); ++rank) {
-    if (rank == members_.rank() || !board_->is_asleep(rank)) continue;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const bool waits = rank != members_.rank() && board_->may_be_awaited_by(rank);
+    if (!waits || !board_->is_asleep(rank)) continue;
     members_.link(rank)->send({.type = transport::FrameType::nudge, .group = group_}, {});
     woke_ = true;
   }
@@ -188,13 +190,18 @@ SharedReduction::Offer BoardCalls::offer(const Request& request) {
 
 void BoardCalls::post(std::uint64_t sequence, const Request& request) {
   if (board_->has_posted(members_.rank(), sequence)) return;
+  int awaiting = members_.size();
   if (Board::takes(bytes_of(request.call), members_.size())) {
     board_->post(sequence, request.print, request.input.bytes());
   } else {
     const SharedReduction::Offer where = offer(request);
     board_->post(sequence, request.print, std::as_bytes(std::span(&where, 1)));
+    const bool all_equal = board_->may_be_awaited() &&
+                           board_->state(sequence, request.print) == Board::State::all_equal;
+    if (all_equal && SharedReduction::is_for_owners(*board_, sequence))
+      awaiting = members_.owners();
   }
-  wake();
+  wake(awaiting);
 }
 
 void BoardCalls::sum_short(std::uint64_t sequence, const Request& request) {
@@ -223,7 +230,7 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
   auto advanced = reduction_->advance();
   if (!advanced) return advanced.error();
   if (*advanced == SharedReduction::Progress::waiting) return Progress::waiting;
-  wake();
+  wake(members_.size());
   if (*advanced == SharedReduction::Progress::moved) return Progress::moved;
   if (*advanced == SharedReduction::Progress::by_messages) {
     if (!reduction_->withheld().empty()) tell_withheld(reduction_->withheld());

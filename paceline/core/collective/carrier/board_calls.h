@@ -33,6 +33,7 @@ class BoardCalls final : public PostedCalls {
   std::vector<int> awaited_pages() const;  // the ranks whose pages may still come
 
   bool ready() const override { return board_.has_value(); }
+  bool others_may_post() const override { return met_ && !others_know_; }
   void give_up() override;
   void hear_call(int peer, std::uint64_t sequence) override;
   void take_back() override;
@@ -62,7 +63,7 @@ class BoardCalls final : public PostedCalls {
   SharedReduction::Offer offer(const Request& request);
   std::uint64_t reachable(Bytes buffer) const;
   void sum_short(std::uint64_t sequence, const Request& request);
-  void wake();
+  void wake(int ranks);  // the first ones
 
   const Members& members_;
   const std::uint32_t group_;
@@ -73,6 +74,7 @@ class BoardCalls final : public PostedCalls {
   bool is_open_ = false;
   bool was_reachable_ = false;  // this rank, when the others tried its door
   bool met_ = false;
+  bool others_know_ = false;  // that this rank posts no more
   bool told_withheld_ = false;
   bool woke_ = false;
   std::optional<SharedReduction> reduction_;  // under way

@@ -72,6 +72,7 @@ void PointToPoint::send(Transfer transfer) {
   transport::WireWriter w;
   w.integer(announcement.dtype).integer(std::uint8_t{carry}).integer(announcement.count);
   if (carry) w.raw(bytes);
+  note_send(peer, transfer.tag, id);
   link->send({.type = FrameType::announce, .sequence = id, .index = transfer.tag, .group = group_},
              w.bytes());
   if (carry) {
@@ -82,7 +83,7 @@ void PointToPoint::send(Transfer transfer) {
   } else {
     const bool is_wanted = next_is_wanted(peer, transfer.tag);
     sends_.emplace(id, Outgoing{.transfer = std::move(transfer)});
-    if (is_wanted) begin_wanted(id);
+    if (is_wanted) begin(id);
   }
 }
 
@@ -182,36 +183,33 @@ void PointToPoint::want(Transfer& recv) {
   recv.is_wanted = true;
 }
 
-// All that were announced, in their order, when the peer had heard of none after `heard`.
-std::vector<std::uint64_t> PointToPoint::sends_after(std::uint64_t heard, int peer,
-                                                     std::uint32_t tag) const {
-  std::vector<std::uint64_t> ids;
-  for (auto send = sends_.upper_bound(heard); send != sends_.end(); ++send)
-    if (send->second.transfer.peer == peer && send->second.transfer.tag == tag)
-      ids.push_back(send->first);
-  for (auto send = carried_.upper_bound({peer, heard});
-       send != carried_.end() && send->first.first == peer; ++send)
-    if (send->second.tag == tag) ids.push_back(send->first.second);
-  for (auto send = unheard_.upper_bound({peer, heard});
-       send != unheard_.end() && send->first.first == peer; ++send)
-    if (send->second == tag && !sends_.contains(send->first.second))
-      ids.push_back(send->first.second);
-  std::ranges::sort(ids);
-  return ids;
+void PointToPoint::note_send(int peer, std::uint32_t tag, std::uint64_t id) {
+  unheard_[{tag, peer}].push_back(id);
+  unheard_of_peer_[peer].emplace_back(id, tag);
+}
+
+// Announcements arrive in their order: the peer has heard of all up to this one.
+void PointToPoint::note_heard(int peer, std::uint64_t id) {
+  auto& sends = unheard_of_peer_[peer];
+  while (!sends.empty() && sends.front().first <= id) {
+    take_front(unheard_, unheard_.find({sends.front().second, peer}));
+    sends.pop_front();
+  }
 }
 
 void PointToPoint::wanted(int peer, const FrameHeader& header) {
   const std::uint64_t place = header.descriptor;
-  unheard_.erase(unheard_.lower_bound({peer, 0}), unheard_.upper_bound({peer, header.sequence}));
-  const auto ids = sends_after(header.sequence, peer, header.index);
-  if (place >= ids.size()) {
+  note_heard(peer, header.sequence);
+  const auto lane = unheard_.find({header.index, peer});
+  const std::size_t known = lane == unheard_.end() ? 0 : lane->second.size();
+  if (place >= known) {
     Wanted& wanted = wanted_[{header.index, peer}];
-    wanted.which.push_back(wanted.sent + place - ids.size());
+    wanted.which.push_back(wanted.sent + place - known);
     return;
   }
   // A carried one does not fit that recv, as the peer tells when it hears of it.
-  const auto send = sends_.find(ids[place]);
-  if (send != sends_.end() && !send->second.transfer.is_met) begin_wanted(send->first);
+  const auto send = sends_.find(lane->second[place]);
+  if (send != sends_.end() && !send->second.transfer.is_met) begin(send->first);
 }
 
 // Counts a send; whether the peer waits for it already.
@@ -223,12 +221,6 @@ bool PointToPoint::next_is_wanted(int peer, std::uint32_t tag) {
   if (is_wanted) wanted.which.pop_front();
   if (wanted.which.empty()) wanted_.erase(lane);
   return is_wanted;
-}
-
-void PointToPoint::begin_wanted(std::uint64_t id) {
-  const Transfer& transfer = sends_.at(id).transfer;
-  unheard_.emplace(Key{transfer.peer, id}, transfer.tag);
-  begin(id);
 }
 
 void PointToPoint::begin(std::uint64_t id) {
@@ -267,6 +259,7 @@ void PointToPoint::sent(std::uint64_t cookie) {
 }
 
 Result<> PointToPoint::matched(int peer, std::uint64_t id) {
+  note_heard(peer, id);
   if (const auto carried = carried_.extract(Key{peer, id})) {
     carried_bytes_[peer] -= carried.mapped().cost;
     return Done{};

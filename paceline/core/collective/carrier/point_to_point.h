@@ -101,10 +101,10 @@ class PointToPoint final : private transport::SendListener {
   Result<> matched(int peer, std::uint64_t id);
   void want(Transfer& recv);
   void wanted(int peer, const transport::FrameHeader& header);
-  std::vector<std::uint64_t> sends_after(std::uint64_t heard, int peer, std::uint32_t tag) const;
+  void note_send(int peer, std::uint32_t tag, std::uint64_t id);
+  void note_heard(int peer, std::uint64_t id);
   bool next_is_wanted(int peer, std::uint32_t tag);
   void begin(std::uint64_t id);
-  void begin_wanted(std::uint64_t id);
   void send_pieces(std::uint64_t id, Outgoing& outgoing);
   static std::size_t pieces_of(const Outgoing& outgoing);
   void finish(const Transfer& transfer, std::optional<Failure> failure);
@@ -125,9 +125,10 @@ class PointToPoint final : private transport::SendListener {
   std::map<Key, Carried> carried_;
   std::map<int, std::size_t> carried_bytes_;  // by peer: what they count
   std::map<Lane, Wanted> wanted_;             // by tag and receiver; without empty ones
-  // Sends that began because they were wanted: their tags, until the peer is known to have heard of
-  // them. They may have ended.
-  std::map<Key, std::uint32_t> unheard_;
+  // Sends of which the peer is not known to have heard, in their order: by tag and receiver, and by
+  // receiver with their tags. They may have ended.
+  Lanes<std::uint64_t> unheard_;
+  std::map<int, std::deque<std::pair<std::uint64_t, std::uint32_t>>> unheard_of_peer_;
   std::map<int, std::uint64_t> heard_;  // by peer: its last send that was announced here
   Lanes<Announced> unexpected_;
   Lanes<Transfer> posted_;

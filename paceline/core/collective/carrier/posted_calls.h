@@ -20,6 +20,8 @@ class PostedCalls {
  public:
   virtual ~PostedCalls() = default;
   virtual bool ready() const = 0;
+  // Whether others may post, though this rank is not ready to.
+  virtual bool others_may_post() const { return true; }
   // From now on all calls are messages, and no memory of callers is touched.
   virtual void give_up() = 0;
   // The peer has sent its call. If it has posted, too, all leave the operation alike

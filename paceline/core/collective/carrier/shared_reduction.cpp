@@ -14,6 +14,7 @@ namespace {
 using Counter = Board::Counter;
 
 constexpr std::size_t kLine = 64;
+constexpr std::uint64_t kAllPieces = ~std::uint64_t{0};
 constexpr std::uint64_t kPlaces = 4;  // pieces of a chunk for which a stage has room
 
 SharedReduction::Offer offer_of(Bytes posted) {
@@ -52,6 +53,7 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
       element_(size_of(dtype_)),
       own_(static_cast<std::size_t>(members.rank())),
       factor_(op_ == ReduceOp::average ? 1.0 / members.size() : 1.0),
+      owners_(static_cast<std::size_t>(members.owners())),
       ranks_(static_cast<std::size_t>(members.size())),
       tree_sum_(members.size(), kReductionBlock),
       read_(read) {
@@ -68,9 +70,10 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
   }
   // Whole cache lines, so that no two ranks write the same one.
   const std::size_t line = kLine / element_, ranks = ranks_.size();
+  if (!is_owner(own_)) reduced_ = kAllPieces;
   const auto whole_lines = [line](std::size_t n) { return (n + line - 1) / line * line; };
-  chunk_ = whole_lines((count_ + ranks - 1) / ranks);
-  const std::size_t piece = reaches_ ? kReadBytes / (ranks - 1) : kStageBytes / kPlaces / ranks;
+  chunk_ = whole_lines((count_ + owners_ - 1) / owners_);
+  const std::size_t piece = reaches_ ? kReadBytes / (ranks - 1) : kStageBytes / kPlaces / owners_;
   longest_piece_ = std::min(std::max<std::size_t>(piece / kLine, 1) * line, std::max(chunk_, line));
   pieces_ = (chunk_ + longest_piece_ - 1) / longest_piece_;
   if (reaches_) read_.resize(std::max(read_.size(), ranks * longest_piece_ * element_));
@@ -78,6 +81,13 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
   own().output = request.output.data;
   if (stage) own().stage = stage->bytes().data();
   own().held.push_back(std::move(stage));
+}
+
+bool SharedReduction::is_for_owners(const Board& board, std::uint64_t sequence) {
+  return std::ranges::all_of(std::views::iota(0, board.ranks()), [&](int rank) {
+    const Offer offer = offer_of(board.posted(rank, sequence));
+    return offer.is_had && !offer.needs_stage();
+  });
 }
 
 bool SharedReduction::is_impossible() const {
@@ -138,7 +148,9 @@ Result<SharedReduction::Found> SharedReduction::find_all() {
   lacking_.clear();
   withheld_.clear();
   for (int r = 0; r < members_.size(); ++r) {
-    if (r == members_.rank()) continue;
+    // A rank that owns nothing touches the memory of owners at most.
+    if (r == members_.rank() || !(is_owner(own_) || is_owner(static_cast<std::size_t>(r))))
+      continue;
     const auto found = find(ranks_[static_cast<std::size_t>(r)], r);
     if (!found) return found.error();
     if (found.value() == Found::not_yet) lacking_.push_back(r);
@@ -193,7 +205,7 @@ SharedReduction::Piece SharedReduction::piece(std::size_t chunk, std::uint64_t n
 
 std::byte* SharedReduction::staged(const Rank& rank, std::size_t chunk,
                                    std::uint64_t number) const {
-  const std::size_t place = number % kPlaces * ranks_.size() + chunk;
+  const std::size_t place = number % kPlaces * owners_ + chunk;
   return rank.stage + place * longest_piece_ * element_;
 }
 
@@ -209,6 +221,7 @@ std::uint64_t SharedReduction::least(Counter counter, bool Rank::*among) const {
   std::uint64_t least = pieces_;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     if (r == own_ || (among != nullptr && !(ranks_[r].*among))) continue;
+    if (counter == Counter::reduced && !is_owner(r)) break;
     least = std::min(least, board_.counted(static_cast<int>(r), sequence_, counter));
   }
   return least;
@@ -235,13 +248,13 @@ bool SharedReduction::is_through(int rank) const {
     return board_.counted(rank, sequence_, counter) >= pieces_;
   };
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
-  return has_counted_all(Counter::reduced) &&
+  return (!is_owner(static_cast<std::size_t>(rank)) || has_counted_all(Counter::reduced)) &&
          (!stages() || !r.hides_input || has_counted_all(Counter::staged)) &&
          (!r.takes || has_counted_all(Counter::taken));
 }
 
 void SharedReduction::stage_piece() {
-  for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
+  for (std::size_t chunk = 0; chunk < owners_; ++chunk) {
     const Piece from = piece(chunk, staged_);
     if (chunk == own_ || from.count == 0) continue;
     std::memcpy(staged(own(), chunk, staged_), own().input + from.offset * element_,
@@ -301,7 +314,7 @@ bool SharedReduction::reduce_piece() {
   whole = whole && (!reaches_ || write_sums(all));
   if (!use_.end() || !whole) return false;
   summed_up_ = false;
-  board_.count(sequence_, Counter::reduced, ++reduced_);
+  board_.count(sequence_, Counter::reduced, ++reduced_, static_cast<int>(owners_));
   return true;
 }
 
@@ -351,7 +364,7 @@ bool SharedReduction::take(std::size_t chunk, transport::Extent part) {
 bool SharedReduction::take_piece() {
   if (!use_all()) return false;
   bool all = true;
-  for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
+  for (std::size_t chunk = 0; chunk < owners_; ++chunk) {
     if (chunk == own_) continue;
     const transport::Extent sums = bytes_of(piece(chunk, taken_)), there = own().written;
     all = all && take(chunk, common(sums, {0, there.begin})) &&

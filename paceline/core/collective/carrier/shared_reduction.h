@@ -1,10 +1,12 @@
 // SharedReduction: one long all_reduce of ranks that share memory, with no message in it.
 //
-// Rank r owns chunk r. Piece by piece it reads that chunk where all inputs lie, sums it up by the
-// balanced tree in rank order, and writes the sum where all outputs lie, block by block while the
-// block is in the nearest cache: `direct` (docs/algorithms/direct.md), in which nothing is carried.
-// Ranks count their progress on the board; no rank leaves before all have ended, so a rank may
-// write its input again once the call has returned.
+// Rank r owns chunk r; where ranks outnumber their processors, only as many ranks own chunks as can
+// run at a time, because each touches the pages of all. Piece by piece it reads that chunk where
+// all inputs lie, sums it up by the balanced tree in rank order, and writes the sum where all
+// outputs lie, block by block while the block is in the nearest cache: `direct`
+// (docs/algorithms/direct.md), in which nothing is carried. Ranks count their progress on the
+// board; no rank leaves before all have ended, so a rank may write its input again once the call
+// has returned.
 //
 // A buffer that its rank has not allocated here is hidden: no other rank has it in its memory. If
 // each rank can reach the memory of all others (process_memory.h), the ranks that sum a hidden
@@ -79,6 +81,10 @@ class SharedReduction {
   // Whether some rank lacks the stage that it needs. All ranks see the same; none may advance.
   bool is_impossible() const;
 
+  // Once all have posted operation `sequence`: whether only owners have anything to do before the
+  // sums are there.
+  static bool is_for_owners(const Board& board, std::uint64_t sequence);
+
   // by_messages: some rank lacks the memory of another. All ranks see the same.
   enum class Progress : std::uint8_t { waiting, moved, done, by_messages };
   // Does one piece of what can be done now. A failure names the rank whose offer is false, or whose
@@ -107,6 +113,7 @@ class SharedReduction {
   };
 
   Rank& own() { return ranks_[own_]; }
+  bool is_owner(std::size_t rank) const { return rank < owners_; }
   enum class Found : std::uint8_t { not_yet, all, never };  // the latter two are counted
   Result<Found> find(Rank& rank, int peer);
   Result<Found> find_all();
@@ -151,6 +158,7 @@ class SharedReduction {
   const Dtype dtype_;
   const std::size_t count_, element_, own_;
   const double factor_;
+  const std::size_t owners_;       // the first ranks
   std::size_t chunk_ = 0;          // elements of each chunk but the last ones
   std::size_t longest_piece_ = 0;  // elements
   std::uint64_t pieces_ = 0;       // of each chunk

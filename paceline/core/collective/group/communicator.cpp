@@ -13,6 +13,7 @@
 
 namespace paceline {
 
+using collective::BoardCalls;
 using collective::Call;
 using collective::check_equal;
 using collective::check_host_memory;
@@ -48,8 +49,11 @@ Determinism Communicator::determinism() const {
 std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtype dtype,
                                                        ReduceOp op) const {
   if (!collective::is_carried_by_programs(operation)) return {};
-  return impl_->choice.names(operation, impl_->shape,
-                             impl_->needs_one_rounding(operation, op, dtype));
+  auto names =
+      impl_->choice.names(operation, impl_->shape, impl_->needs_one_rounding(operation, op, dtype));
+  if (impl_->group->has_board({.operation = operation, .op = op, .dtype = dtype}))
+    names.push_back(kBoard);
+  return names;
 }
 std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
                                               ReduceOp op) const {
@@ -58,6 +62,13 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
   for (const collective::Candidate& one : impl_->choice.candidates(
            operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
     forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
+  if (!impl_->group->has_board({.operation = operation, .op = op, .dtype = dtype}))
+    return forecasts;
+  const double announced =
+      collective::assent_cost(impl_->group->members().topology(), impl_->profile);
+  for (Forecast& one : forecasts) one.seconds += announced;
+  forecasts.push_back({kBoard, bytes, impl_->board_seconds(bytes)});
+  std::ranges::stable_sort(forecasts, {}, &Forecast::seconds);
   return forecasts;
 }
 Traffic Communicator::traffic() const {
@@ -175,16 +186,18 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
   const bool by_engine = takes_engine(request, algorithm);
-  request.may_post = !by_engine && algorithm.empty() && group->posts(call);
+  const bool by_name = algorithm == kBoard;
+  if (by_name) choose_board(request);
+  request.may_post =
+      !by_engine && (by_name || (algorithm.empty() && group->posts(call) && prefers_posts(call)));
   if (request.may_post) {
     request.print = fingerprint(call);
-    if (collective::BoardCalls::is_short(call) && group->try_at_once(request))
-      return Work::over_at_once(size);
+    if (BoardCalls::is_short(call) && group->try_at_once(request)) return Work::over_at_once(size);
   }
   request.gathers = !by_engine && algorithm.empty() && group->gathers(call);
   if (by_engine) choose_engine(request);
   else if (!request.gathers && collective::is_carried_by_programs(call.operation))
-    choose_program(request, algorithm);
+    choose_program(request, by_name ? std::string_view() : algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   request.work = group->new_work(to_string(call));
   Work work(request.work);
@@ -244,6 +257,38 @@ void Communicator::Impl::choose_engine(Request& request) const {
   if (request.memory() != Memory::Kind::host) request.scale_input = false;
 }
 
+double Communicator::Impl::board_seconds(std::size_t bytes) const {
+  return collective::board_cost(bytes, group->members().owners(), group->members().topology(),
+                                profile);
+}
+
+// Few ranks have no cheaper way, and do not ask. Barriers have no programs.
+bool Communicator::Impl::prefers_posts(const Call& call) {
+  const bool is_cheapest = size < collective::Assent::kFewestRanks || !group->has_board(call) ||
+                           call.operation == Operation::barrier;
+  if (is_cheapest) return true;
+  const std::size_t bytes = collective::size_class(call.count * size_of(call.dtype));
+  const bool one_rounding = needs_one_rounding(call.operation, call.op, call.dtype);
+  {
+    const std::lock_guard lock(mutex);
+    const auto known = board_is_cheapest.find({bytes, one_rounding});
+    if (known != board_is_cheapest.end()) return known->second;
+  }
+  const double program = choice.choose(call.operation, {}, shape, bytes, one_rounding).seconds +
+                         collective::assent_cost(group->members().topology(), profile);
+  const std::lock_guard lock(mutex);
+  return board_is_cheapest[{bytes, one_rounding}] = board_seconds(bytes) <= program;
+}
+
+// A program carries it where the board cannot, under the same name.
+void Communicator::Impl::choose_board(Request& request) const {
+  PACELINE_CHECK(group->has_board(request.call),
+                 "{}: algorithm 'board' is for barriers and all_reduces without weight and note of "
+                 "at least two ranks that share memory on one host; name another one, or none",
+                 to_string(request.call));
+  request.call.algorithm = kBoard;
+}
+
 void Communicator::Impl::choose_program(Request& request, std::string_view algorithm) {
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
@@ -255,7 +300,7 @@ void Communicator::Impl::choose_program(Request& request, std::string_view algor
       "{}: algorithm '{}' needs the same count for all pairs of ranks; call without counts, or "
       "name another algorithm",
       to_string(call), chosen.algorithm->name);
-  call.algorithm = chosen.algorithm->name;
+  if (call.algorithm.empty()) call.algorithm = chosen.algorithm->name;
   request.plan = plan(*chosen.algorithm, call.root);
   if (call.operation == Operation::all_to_all) place_chunks_of_pairs(request);
   else if (collective::chunks_needed(call.operation, size) == 0)

@@ -122,6 +122,7 @@ void Group::begin(Request request) {
   if (const auto failure = generation().failure()) return request.work->finish(*failure);
   queued_until_ = queued_until_.sooner(request.deadline);
   queue_.push_back(std::move(request));
+  be_looked_at();
   note_activity();
   if (current_) arm_timer();  // it may be due before what it waits behind
   else begin_next();
@@ -193,8 +194,19 @@ void Group::go_on() {
   if (!current_) begin_next();
 }
 
+void Group::be_looked_at() {
+  idle_looks_ = 0;
+  if (std::exchange(is_looked_at_, true)) return;
+  reactor_->add(*this);
+  set_asleep(reactor_->is_asleep());
+}
+
 // Looks for progress that no frame announces.
 bool Group::poll() {
+  if (!current_ && ++idle_looks_ >= kIdleLooks) {
+    reactor_->remove(*this);
+    is_looked_at_ = false;
+  }
   if (!current_) return false;
   if (current_->done() && !current_->request().by_engine) {  // the last posted bytes have left
     const std::uint64_t sequence = current_->sequence();

@@ -46,6 +46,11 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   static void submit(const std::shared_ptr<Group>& group, Request request);
   // Whether ranks post this call, when they can: the same for all calls that match. THREAD: any.
   bool posts(const Call& call) const;
+  // Whether the ranks have a board for the call, or will have one after their first call: the same
+  // for all calls that match. THREAD: any.
+  bool has_board(const Call& call) const {
+    return share_memory_ && BoardCalls::suits(call, members_.size());
+  }
   // Whether the call's assent carries its inputs: the same for all calls that match. THREAD: any.
   bool gathers(const Call& call) const;
   // Carries a call that ranks post out here and now, if no rank must be waited for longer than
@@ -74,6 +79,10 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   static constexpr std::chrono::milliseconds kAsk{500};
   static constexpr int kLooksInAStall = 5;  // after anything that moves
 
+  // The reactor looks at a group until it has found it idle so often: of many groups few are in
+  // use.
+  static constexpr int kIdleLooks = 256;
+
   struct EarlyFrame {
     int peer;  // its rank in the world
     transport::FrameHeader header;
@@ -87,6 +96,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   bool carried_by_engine();
   void go_on();
   bool poll() override;
+  void be_looked_at();
   void set_asleep(bool asleep) override { board_calls_.set_asleep(asleep); }
   Result<int> member(int world_rank) const;
   Result<> called(int peer, Bytes payload);
@@ -145,6 +155,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   std::optional<transport::Poller::TimerId> timer_;
   Clock::time_point timer_due_ = {};
   bool closed_ = false;
+  bool is_looked_at_ = false;
+  int idle_looks_ = 0;
 };
 
 }  // namespace paceline::collective

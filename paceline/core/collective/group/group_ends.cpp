@@ -81,7 +81,6 @@ void Group::open() {
   reactor_->run([this] {
     generation().subscribe(id_, this);
     if (share_memory_) board_calls_.open();
-    reactor_->add(*this);
   });
 }
 
@@ -99,7 +98,7 @@ void Group::close(bool unwinds) {
     }
     generation().subscribe(id_, nullptr);
     board_calls_.close();
-    reactor_->remove(*this);
+    if (std::exchange(is_looked_at_, false)) reactor_->remove(*this);
     generation().release_group(id_);
     if (timer_) reactor_->poller().cancel(*timer_);
     timer_.reset();

@@ -121,6 +121,7 @@ Plan plan_of(const Program& program, int ranks) {
     auto& actions = plan.rounds.emplace_back();
     for (const Step& step : program.rounds[r]) {
       Action action{.step = step};
+      plan.stores = plan.stores || step.kind == Step::Kind::store;
       if (step.kind == Step::Kind::send || step.kind == Step::Kind::store) {
         action.number = plan.sends[static_cast<std::size_t>(step.peer)]++;
       } else if (step.kind == Step::Kind::recv || step.kind == Step::Kind::recv_reduce) {

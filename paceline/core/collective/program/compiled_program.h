@@ -42,6 +42,7 @@ struct Plan {
   std::vector<std::vector<Place>> receives;  // [peer][number]: the action that takes the message
   std::vector<int> sends;                    // [peer]: messages of one segment to it
   bool has_wide_sums = false;
+  bool stores = false;      // a step does
   bool rounds_once = true;  // no partial sum is rounded: each lies in f32, or it is the whole sum
 };
 

@@ -49,6 +49,8 @@ class MemoryOffers {
   // For who looks oftener than the poller is asked: ranks that share cores with many others.
   void make_due();
 
+  bool has_lost() const { return !lost_.empty(); }  // then make_due() is called at each look
+
   Offered state(std::uint64_t segment) const;
 
  private:

@@ -64,9 +64,10 @@ class ProcessMedium final : public SharedMedium {
     return found == peers_segments_.end() ? nullptr : found->second;
   }
 
-  void watch(Reactor& reactor, HearOffer hear) override {
+  void watch(Reactor& reactor, HearOffer hear, std::function<void()> ended) override {
     reactor_ = &reactor;
     hear_ = std::move(hear);
+    ended_ = std::move(ended);
     reactor.poller().watch(socket_.get(), EPOLLIN, [this](std::uint32_t) {
       read_records();
       if (closed_) stop_watching();
@@ -86,6 +87,7 @@ class ProcessMedium final : public SharedMedium {
       auto next = receive_record(socket_.get());
       if (!next) {
         closed_ = true;
+        if (ended_) ended_();
         return;
       }
       if (next->bytes.empty()) return;
@@ -110,6 +112,7 @@ class ProcessMedium final : public SharedMedium {
   std::map<std::uint64_t, std::shared_ptr<const SharedMemory>> peers_segments_;
   Reactor* reactor_ = nullptr;
   HearOffer hear_;
+  std::function<void()> ended_;
   bool closed_ = false;
 };
 

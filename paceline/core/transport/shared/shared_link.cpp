@@ -29,18 +29,20 @@ MessageKey key_of(const FrameHeader& h) {
   return {h.group, h.sequence, h.index};
 }
 
-class SharedLink final : public Link, public Pollable, public FrameReceiver {
+class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
  public:
   SharedLink(std::unique_ptr<SharedMedium> medium, const StreamIdentity& identity,
-             const SegmentTable& segments, LinkOwner& owner, Reactor& reactor)
+             const SegmentTable& segments, LinkOwner& owner, Reactor& reactor, Inbox* inbox)
       : medium_(std::move(medium)),
         channel_(medium_->region(), medium_->side()),
         lending_(medium_->region(), medium_->side(), medium_->in_one_process()),
         stream_(channel_, *this, identity, false),
         peer_(static_cast<int>(identity.peer_rank)),
+        own_(static_cast<int>(identity.own_rank)),
         segments_(segments),
         owner_(owner),
         reactor_(reactor),
+        inbox_(inbox),
         offers_(
             reactor.poller(),
             [this](std::uint64_t segment, const MemoryOffers::Memory& memory) {
@@ -49,23 +51,25 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
             [this](std::uint64_t segment) {
               tell({.type = FrameType::withheld}, WireWriter().integer(segment).bytes());
             }) {
-    medium_->watch(reactor_, [this](std::uint64_t segment, bool is_here) {
-      if (is_here) withheld_.erase(segment);
-      if (is_here) std::erase(withdrawn_, segment);
-      tell({.type = FrameType::attached},
-           WireWriter().integer(segment).integer(std::uint8_t{is_here}).bytes());
-    });
+    medium_->watch(
+        reactor_, [this](std::uint64_t segment, bool is_here) { offered_here(segment, is_here); },
+        [this] { note(); });
     for (const auto& [id, memory] : segments_.segments()) offers_.add(id, memory);
-    reactor_.add(*this);
+    if (inbox_ != nullptr) inbox_->add(peer_, *this);
+    else reactor_.add(*this);
   }
 
-  ~SharedLink() override { reactor_.remove(*this); }
+  ~SharedLink() override {
+    if (inbox_ != nullptr) inbox_->remove(peer_);
+    else reactor_.remove(*this);
+  }
 
   int peer() const override { return peer_; }
 
   void send(const FrameHeader& header, Bytes payload, SendListener* listener,
             std::uint64_t cookie) override {
     if (!open_) return;
+    note();
     const bool may_refer = header.type == FrameType::data && listener != nullptr &&
                            payload.size() >= kShortestReference;
     if (!may_refer) return stream_.send(header, payload, listener, cookie);
@@ -98,6 +102,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   void release(const FrameHeader& reference) override {
     borrowed_.erase(key_of(reference));
     if (!open_) return;
+    note();
     FrameHeader taken = reference;
     taken.type = FrameType::taken;
     taken.flags = 0;
@@ -148,6 +153,11 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (open_) channel_.set_asleep(asleep);
   }
 
+  bool is_marked() const override { return is_marked_ || !open_; }
+  bool has_more() const override {
+    return open_ && (stream_.has_unsent() || medium_->peer_closed() || offers_.has_lost());
+  }
+
   MutableBytes place(const FrameHeader& header) override { return owner_.place(peer_, header); }
 
   Result<> received(const FrameHeader& header, Bytes payload, bool placed) override {
@@ -171,6 +181,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   }
   void withdraw(std::uint64_t segment) override {
     offers_.remove(segment);
+    note();
     if (open_) stream_.send({.type = FrameType::withdraw}, WireWriter().integer(segment).bytes());
   }
 
@@ -190,8 +201,26 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     return staging_.copy(payload);
   }
 
+  void note() {
+    if (inbox_ != nullptr) inbox_->note(peer_);
+  }
+
+  // The peer has offered memory. Its inbox is marked before it can have the answer.
+  void offered_here(std::uint64_t segment, bool is_here) {
+    if (is_here) withheld_.erase(segment);
+    if (is_here) std::erase(withdrawn_, segment);
+    if (is_here && segment == InboxPage::kSegment) {
+      peers_memory_ = medium_->memory(segment);
+      peers_inbox_ = InboxPage::in(peers_memory_);
+      is_here = peers_inbox_ != nullptr;
+    }
+    tell({.type = FrameType::attached},
+         WireWriter().integer(segment).integer(std::uint8_t{is_here}).bytes());
+  }
+
   void tell(const FrameHeader& header, Bytes payload) {
     if (!open_) return;
+    note();
     stream_.send(header, payload);
     if (!receiving_) reactor_.note_unsent();
   }
@@ -242,6 +271,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (!reader.ok_and_empty())
       return Failure{Fault::io, "a malformed answer to an offer", {peer_}};
     offers_.answered(segment, has_it != 0);
+    if (segment == InboxPage::kSegment && has_it != 0) is_marked_ = true;
     return Done{};
   }
 
@@ -264,7 +294,9 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   }
 
   void wake_peer() {
-    if (channel_.take_moved() && channel_.peer_asleep()) medium_->ring_bell();
+    if (!channel_.take_moved()) return;
+    const bool sleeps = peers_inbox_ != nullptr ? peers_inbox_->mark(own_) : channel_.peer_asleep();
+    if (sleeps) medium_->ring_bell();
   }
 
   Result<> taken(const FrameHeader& header) {
@@ -287,10 +319,14 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   RingChannel channel_;
   Lending lending_;
   FrameStream stream_;
-  const int peer_;
+  const int peer_, own_;
   const SegmentTable& segments_;
   LinkOwner& owner_;
   Reactor& reactor_;
+  Inbox* const inbox_;  // nullptr: the reactor looks at this link itself
+  std::shared_ptr<const SharedMemory> peers_memory_;
+  InboxPage* peers_inbox_ = nullptr;
+  bool is_marked_ = false;
   Staging staging_{kStagingBytes};
   MemoryOffers offers_;
   std::set<std::uint64_t> withheld_;              // the peer's segments
@@ -306,8 +342,8 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
 
 std::unique_ptr<Link> make_shared_link(std::unique_ptr<SharedMedium> medium,
                                        const StreamIdentity& identity, const SegmentTable& segments,
-                                       LinkOwner& owner, Reactor& reactor) {
-  return std::make_unique<SharedLink>(std::move(medium), identity, segments, owner, reactor);
+                                       LinkOwner& owner, Reactor& reactor, Inbox* inbox) {
+  return std::make_unique<SharedLink>(std::move(medium), identity, segments, owner, reactor, inbox);
 }
 
 }  // namespace paceline::transport

@@ -29,8 +29,9 @@ class SharedMedium {
   virtual std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) = 0;
   // Hears of each offer of the peer's, and whether its memory is here.
   using HearOffer = std::function<void(std::uint64_t segment, bool is_here)>;
-  // From now on the reactor's poller hears the peer's bell, its offers and its end.
-  virtual void watch(Reactor& reactor, HearOffer hear) = 0;
+  // From now on the reactor's poller hears the peer's bell, its offers and its end. `ended` is
+  // called when the other process has closed its end, on the driver; by threads never.
+  virtual void watch(Reactor& reactor, HearOffer hear, std::function<void()> ended) = 0;
   virtual bool peer_closed() const = 0;
 };
 

@@ -64,7 +64,7 @@ class ThreadMedium final : public SharedMedium {
     return found == other().segments.end() ? nullptr : found->second;
   }
 
-  void watch(Reactor& reactor, HearOffer) override {
+  void watch(Reactor& reactor, HearOffer, std::function<void()>) override {
     const std::lock_guard lock(common_->mutex);
     own().reactor = &reactor;
   }

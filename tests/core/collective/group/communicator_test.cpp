@@ -149,6 +149,43 @@ TEST(Communicator, RefusesPartsThatDoNotAddUpAndLivesOn) {
   });
 }
 
+TEST(Communicator, CarriesACallOnTheBoardByItsNameWhereRanksShareMemory) {
+  for (const int ranks : {2, 9}) {
+    run_ranks(ranks, kShared, [&](Job& job) {
+      Communicator& world = job.world();
+      EXPECT_EQ(std::ranges::count(world.algorithms(Operation::all_reduce), "board"), 1);
+      EXPECT_EQ(std::ranges::count(world.algorithms(Operation::broadcast), "board"), 0);
+      for (const std::size_t count : {1, 3, 1000, 100'000}) {
+        std::vector<float> values(count, static_cast<float>(job.rank() + 1));
+        world.all_reduce(buffer_of(values), {.algorithm = "board"}).wait();
+        EXPECT_EQ(values.back(), static_cast<float>(ranks * (ranks + 1) / 2)) << count;
+      }
+    });
+  }
+}
+
+TEST(Communicator, RefusesTheBoardByNameWhereThereIsNoneOrTheCallDoesNotSuitIt) {
+  const auto expect_misuse = [](const auto& call, const std::string& text) {
+    const Failure failure = failure_of([&] { call().wait(); });
+    EXPECT_EQ(failure.fault, Fault::misuse) << failure.what;
+    EXPECT_THAT(failure.what, HasSubstr(text));
+  };
+  run_ranks(2, kTcp, [&](Job& job) {
+    std::vector<float> a(3, 1);
+    EXPECT_EQ(std::ranges::count(job.world().algorithms(Operation::all_reduce), "board"), 0);
+    expect_misuse([&] { return job.world().all_reduce(buffer_of(a), {.algorithm = "board"}); },
+                  "share memory on one host");
+  });
+  run_ranks(2, kShared, [&](Job& job) {
+    std::vector<float> a(3, 1);
+    const AllReduceOptions weighted = {.op = ReduceOp::average, .weight = 1, .algorithm = "board"};
+    expect_misuse([&] { return job.world().all_reduce(buffer_of(a), weighted); },
+                  "without weight and note");
+    expect_misuse([&] { return job.world().broadcast(buffer_of(a), 0, {.algorithm = "board"}); },
+                  "barriers and all_reduces");
+  });
+}
+
 TEST(Communicator, AbortEndsTheGenerationWithItsReasonOnEveryRank) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(3, options, [](Job& job) {

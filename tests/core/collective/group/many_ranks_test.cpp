@@ -16,16 +16,27 @@ using ::testing::HasSubstr;
 constexpr int kRanks = 11;
 static_assert(kRanks >= Assent::kFewestRanks);
 
-// Each rank has a processor, or they take turns on one.
-class ManyRanks : public ::testing::TestWithParam<Assent::Form> {
+// Each rank has a processor, or they take turns on one; they share memory, or they do not.
+struct Setting {
+  Assent::Form form;
+  bool share_memory;
+};
+class ManyRanks : public ::testing::TestWithParam<Setting> {
  protected:
-  const LocalWorldOptions options = {.share_memory = false,
-                                     .processors = GetParam() == Assent::Form::tree ? 1.0 : kRanks};
+  const LocalWorldOptions options = {
+      .share_memory = GetParam().share_memory,
+      .processors = GetParam().form == Assent::Form::tree ? 1.0 : kRanks};
 };
 INSTANTIATE_TEST_SUITE_P(By, ManyRanks,
-                         ::testing::Values(Assent::Form::dissemination, Assent::Form::tree),
-                         [](const auto& form) {
-                           return form.param == Assent::Form::tree ? "Tree" : "Dissemination";
+                         ::testing::Values(Setting{Assent::Form::dissemination, false},
+                                           Setting{Assent::Form::tree, false},
+                                           Setting{Assent::Form::dissemination, true},
+                                           Setting{Assent::Form::tree, true}),
+                         [](const auto& setting) {
+                           return std::string(setting.param.form == Assent::Form::tree
+                                                  ? "Tree"
+                                                  : "Dissemination") +
+                                  (setting.param.share_memory ? "InSharedMemory" : "");
                          });
 
 // The failure that each rank is told, and the longest time that it took.
@@ -137,6 +148,43 @@ TEST_P(ManyRanks, CallsThatAreToldToAllStandBetweenOthers) {
       job.world().barrier().wait();
       job.world().all_reduce(buffer_of(values), {.op = ReduceOp::average, .weight = 2.0}).wait();
       EXPECT_EQ(values.front(), static_cast<float>(kRanks));
+    }
+  });
+}
+
+// Without notes a call takes frames for its tree or its rounds, and none from each rank to each.
+TEST_P(ManyRanks, AWeightedAverageAndABroadcastAreToldInFewFrames) {
+  std::atomic<std::uint64_t> announced = 0;
+  run_ranks(kRanks, options, [&](Job& job) {
+    Communicator& world = job.world();
+    world.barrier().wait();
+    const std::uint64_t before = world.traffic().announcements;
+    std::vector<float> values(1000, static_cast<float>(world.rank()));
+    world
+        .all_reduce(buffer_of(values),
+                    {.op = ReduceOp::average, .weight = static_cast<double>(world.rank())})
+        .wait();
+    EXPECT_EQ(values.back(), 7.0F) << "the squares of 0 to 10 over their sum: 385 / 55";
+    world.broadcast(buffer_of(values), 3).wait();
+    EXPECT_EQ(values.back(), 7.0F);
+    announced += world.traffic().announcements - before;
+  });
+  const std::uint64_t rounds = 4;
+  const std::uint64_t frames =
+      GetParam().form == Assent::Form::tree ? 2 * (kRanks - 1) : kRanks * rounds;
+  EXPECT_EQ(announced, 2 * frames);
+}
+
+TEST_P(ManyRanks, WeightsThatDifferAreHeardByAllInAnyOrderOfCalls) {
+  run_ranks(kRanks, options, [&](Job& job) {
+    for (int turn = 0; turn < 10; ++turn) {
+      std::vector<float> values(10, static_cast<float>(job.rank()));
+      const double weight = job.rank() == turn ? 1 : 0;
+      const Work work =
+          job.world().all_reduce(buffer_of(values), {.op = ReduceOp::average, .weight = weight});
+      work.wait();
+      EXPECT_EQ(values.front(), static_cast<float>(turn));
+      EXPECT_EQ(work.total_weight(), 1.0);
     }
   });
 }

@@ -37,7 +37,7 @@ TEST(ThreadMedium, TheBellWakesThePeersReactorAndNoneThatIsGone) {
   auto [one, other] = make_thread_mediums(4096);
   {
     Reactor reactor;
-    other->watch(reactor, {});
+    other->watch(reactor, {}, {});
     one->ring_bell();
     EXPECT_FALSE(one->peer_closed());
     other.reset();
