@@ -3,8 +3,9 @@
 //
 // Those waited for: a rank, a node (all processes of a host), the agent on another host, the store
 // (the launcher). What happened to it: not started, stopped, dead, cut off. When: at the start, in
-// a call, in a save, at the end. Servers have a table of their own.
-// These cells cannot occur, or are others of the table:
+// a call, in a save, at the end. Servers have a table of their own
+// (tests/processes/waiting/server_cells_test.cpp). These cells cannot occur, or are others of the
+// table:
 //
 //   rank cut off                 a rank is cut off with its node
 //   node not started, later on   the run has not begun then
