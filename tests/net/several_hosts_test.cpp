@@ -240,6 +240,16 @@ TEST_F(SeveralHosts, AProgramThatIsMissingThereIsNamedWithTheHost) {
               ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2: true was not found in \\$PATH"));
 }
 
+TEST_F(SeveralHosts, WithIPv6AloneHaveInterfacesForTheDoctor) {
+  const auto result =
+      run({.command = {hosts_script(), "with", "1", "--", "bash", "-c",
+                       "ip address flush dev eth0 && ip address add 2001:db8::2/64 dev eth0 nodad "
+                       "&& " +
+                           binary("paceline") + " doctor"}},
+          Deadline::in(60s));
+  EXPECT_THAT(result.output, HasSubstr("interfaces     eth0 2001:db8::2\n")) << result.error;
+}
+
 TEST_F(SeveralHosts, ATimeoutEndsThemAll) {
   const auto result = run(run_over(2, {"--timeout", "700ms", "--stop-grace", "1s"},
                                    {binary("launch_probe"), "stubborn"}),

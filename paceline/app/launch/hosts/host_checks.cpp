@@ -17,6 +17,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 
 #include "paceline/app/launch/hosts/host.h"
 #include "paceline/app/launch/process/program.h"
@@ -129,19 +130,31 @@ HostCheck unix_sockets() {
           "needed for shared memory: allow AF_UNIX, or train with --transport tcp"};
 }
 
+// Nothing for an address that no other host can use.
+std::optional<std::string> usable_address(const ifaddrs& one) {
+  if (one.ifa_addr == nullptr || (one.ifa_flags & IFF_UP) == 0 ||
+      (one.ifa_flags & IFF_LOOPBACK) != 0)
+    return std::nullopt;
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  if (one.ifa_addr->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(one.ifa_addr);
+    ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
+  } else if (one.ifa_addr->sa_family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(one.ifa_addr);
+    if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) return std::nullopt;
+    ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
+  } else {
+    return std::nullopt;
+  }
+  return fmt::format("{} {}", one.ifa_name, text.data());
+}
+
 HostCheck interfaces() {
   ifaddrs* all = nullptr;
   ::getifaddrs(&all);
   std::vector<std::string> others;
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    const bool usable = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET &&
-                        (one->ifa_flags & IFF_UP) != 0;
-    if (!usable || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
-    std::array<char, INET_ADDRSTRLEN> text = {};
-    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr,
-                text.data(), text.size());
-    others.push_back(fmt::format("{} {}", one->ifa_name, text.data()));
-  }
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next)
+    if (auto address = usable_address(*one)) others.push_back(*std::move(address));
   ::freeifaddrs(all);
   if (!others.empty()) return {Level::ok, "interfaces", fmt::format("{}", fmt::join(others, ", "))};
   return {Level::warn, "interfaces", "none but loopback",
