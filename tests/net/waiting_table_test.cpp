@@ -231,7 +231,7 @@ TEST_F(WaitingTable, OfNodesAndAgents) {
                     absent = "rank 2 .*did not join within",
                     silent = "stall: for .* rank [01] waits in all_reduce.* ranks? [23]",
                     late = "failed timed out: deadline: rank [01] waits .* ranks? [23]",
-                    no_answer = "the host of ranks? [23].* has not answered for",
+                    no_answer = "the host of ranks? [0-3].* has not answered for",
                     lost = "rank [23] .*failed first",
                     runs_on = "the end waits for .*rank.* 0.* ended; .*rank 2 .*; rank 3 ",
                     ended = "had to be stopped|could not be stopped in time", nothing;
@@ -241,8 +241,7 @@ TEST_F(WaitingTable, OfNodesAndAgents) {
       {"node cut off, start", there(start, kStart), last, cut, missing, absent},
       {"node stopped, call", there({"stream"}, kOperation), all, on_all(SIGSTOP), silent, late},
       {"node dead, call", there({"stream"}, kOperation), all, on_all(SIGKILL), nothing, lost},
-      {"node cut off, call", there({"stream"}, kOperation), all, cut, silent + ".*" + no_answer,
-       no_answer},
+      {"node cut off, call", there({"stream"}, kOperation), all, cut, silent, no_answer},
       {"node stopped, end", there(end, kStopped), last, on_all(SIGSTOP), runs_on, ended,
        kBySigterm},
       {"node dead, end", there(end), last, on_all(SIGKILL), nothing, lost},
