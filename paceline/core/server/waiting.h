@@ -17,7 +17,7 @@ struct Questions {
   std::function<void()> ask;           // has the servers asked, and returns at once
   std::function<bool()> are_answered;  // all that were asked; cheap, and callable from any thread
   std::function<Awaited()> awaited;
-  std::function<std::uint64_t()> movement;  // changes while what is waited for comes
+  std::function<std::uint64_t()> movement;  // its value changes whenever data of the wait moves
 };
 
 // "server 0 hears this rank no more: ..": the server's machine has said why.

@@ -19,7 +19,7 @@ class LinePrefixer {
   struct Options {
     std::string prefix = {};
     std::function<std::string()> stamp = {};  // comes after the prefix, if there is one
-    // Programs draw a line anew after a carriage return: the prefix is then written anew too.
+    // After a carriage return a program writes over its line; the prefix is then written again.
     bool redraws = false;
     // The most bytes that one line of the output has; longer lines are cut, and the pieces say so.
     std::size_t longest = kLongest;

@@ -36,8 +36,8 @@ class Members {
   topology::Topology topology() const;
   bool share_memory() const { return share_memory_; }        // some two of them do
   Assent::Form assent_form() const { return assent_form_; }  // the same on all members
-  // So many ranks divide among them what must be done once for all: as many as can run at a time,
-  // and all where they are few. The same on all members.
+  // The number of ranks that share the work that one rank could do for all, such as a long sum: as
+  // many as can run at a time, and all of them in small groups. The same on all members.
   int owners() const { return owners_; }
   Shape shape() const;  // this rank's, with the hosts where they make a difference
 

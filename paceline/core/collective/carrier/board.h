@@ -60,7 +60,7 @@ class Board {
 
   // Counts the progress of the ranks in an operation that is all_equal, each from zero.
   enum class Counter : std::uint8_t { staged, reduced, taken, found };
-  // `counting`: so many ranks count, the first ones; 0: all.
+  // `counting`: only that many ranks count, those with the lowest numbers; 0: all ranks do.
   void count(std::uint64_t sequence, Counter counter, std::uint64_t value, int counting = 0);
   std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
 

@@ -75,7 +75,7 @@ class PushPull::Sums final : public job::Companion {
         port(links.reactor, links.generation, kSumGroup, waking, {},
              TableMembers::of_servers(job.world_size(), job.servers()).all()) {}
 
-  // A channel lives as long as its object: servers hold parts of so many.
+  // Each object has a channel for its lifetime, and servers accept a limited number of channels.
   std::uint32_t begin_channel() {
     const bool fits = live_.fetch_add(1) < server::SumServer::kMostChannels;
     if (!fits) --live_;

@@ -22,7 +22,8 @@ auto SumWorker::oldest() const -> std::map<Key, Open>::const_iterator {
   return std::ranges::min_element(open_, {}, [](const auto& one) { return one.second.until; });
 }
 
-// One timer for all: each look does what is due, and is followed by the next while a call is open.
+// All open calls share one timer. When it fires it does what is due, and it is set again while any
+// call is open.
 Actions SumWorker::on_timer(std::uint32_t, Time now) {
   const auto first = oldest();
   is_armed_ = first != open_.end();
