@@ -25,6 +25,10 @@ std::vector<RankLayers> ranks_of(const PlanQuestion& question, const StagePartit
     if (rank.chunks.empty() && chunk.first > 0) rank.input_bytes = (first - 1)->output_bytes;
     rank.chunks.push_back(chunk);
     rank.output_bytes = std::max(rank.output_bytes, rank.layers.back().output_bytes);
+    const bool sends = stages > 1 && i + 1 < partition.stages.size();
+    if (sends) rank.message_bytes = std::max(rank.message_bytes, rank.layers.back().output_bytes);
+    const bool receives = stages > 1 && chunk.first > 0;
+    if (receives) rank.message_bytes = std::max(rank.message_bytes, (first - 1)->output_bytes);
   }
   return ranks;
 }
@@ -65,6 +69,9 @@ PlannedStage planned_stage(const PipelineDraft& draft, int stage, int micro_batc
       .backward = backward_of(rank, planned.recompute, share) + question.start / 2,
       .transfer = question.latency + share * rank.output_bytes / question.bytes_per_second,
       .replicas = rank.chunks.front().replicas};
+  // A rank's last chunk has its gradients before the others have given anything back.
+  const bool is_live_before_gradients = draft.form.is_synchronous() && draft.form.chunks == 1 &&
+                                        planned.live_micro_batches == micro_batches;
   planned.memory = rank_memory({.layers = rank.layers,
                                 .input_bytes = rank.input_bytes,
                                 .optimizer_slots = question.optimizer_slots,
@@ -74,6 +81,8 @@ PlannedStage planned_stage(const PipelineDraft& draft, int stage, int micro_batc
                                 .weight_versions = planned.weight_versions,
                                 .live_micro_batches = planned.live_micro_batches,
                                 .micro_share = share,
+                                .message_bytes = rank.message_bytes,
+                                .is_live_before_gradients = is_live_before_gradients,
                                 .recompute = planned.recompute});
   return planned;
 }

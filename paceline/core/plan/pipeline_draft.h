@@ -14,6 +14,7 @@ struct RankLayers {
   std::vector<Stage> chunks;
   std::vector<LayerCost> layers;
   double input_bytes = 0, output_bytes = 0;
+  double message_bytes = 0;  // of the largest cut to another rank
 };
 
 // A pipeline whose micro-batches are not yet chosen. The question must outlive it.

@@ -8,14 +8,23 @@ namespace paceline::plan {
 namespace {
 
 // One micro-batch is in its backward pass, and the others keep what they need for theirs.
-double activations_of(const MemoryQuestion& question) {
-  const double live = question.live_micro_batches;
-  const Recompute recompute = question.recompute.every == Recompute::kAutomatic
-                                  ? best_recompute(question.layers, question.input_bytes, live)
-                                  : question.recompute;
+double activations_of(const MemoryQuestion& question, double live) {
+  const Recompute recompute =
+      question.recompute.every == Recompute::kAutomatic
+          ? best_recompute(question.layers, question.input_bytes, question.live_micro_batches)
+          : question.recompute;
   return question.micro_share *
          ((live - 1) * kept_bytes(question.layers, question.input_bytes, recompute) +
           peak_bytes(question.layers, question.input_bytes, recompute));
+}
+
+// If all micro-batches are alive before the first gradient is there, the gradients of the first
+// backward pass come while its activations go. Memory of a DataParallel's gradients is always
+// there.
+double reused_by_gradients(const MemoryQuestion& question, const RankMemory& memory) {
+  if (!question.is_live_before_gradients || question.data_ranks > 1) return 0;
+  const double later = activations_of(question, std::max(question.live_micro_batches - 1, 0.0));
+  return std::min(memory.gradients, memory.activations - later);
 }
 
 }  // namespace
@@ -37,8 +46,10 @@ RankMemory rank_memory(const MemoryQuestion& question) {
   memory.optimizer = question.optimizer_slots * full / among(1);
   memory.masters = question.has_masters ? full / among(1) : 0;
   memory.versions = (question.weight_versions - 1) * memory.weights;
-  memory.activations = activations_of(question);
+  memory.activations = activations_of(question, question.live_micro_batches);
   memory.buckets = question.data_ranks > 1 ? std::min(own, kBucketBytes) : 0;
+  memory.messages = kMessagesInFlight * question.micro_share * question.message_bytes;
+  memory.reused = reused_by_gradients(question, memory);
   return memory;
 }
 

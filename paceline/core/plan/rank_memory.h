@@ -22,6 +22,9 @@ struct MemoryQuestion {
   int weight_versions = 1;  // the newest among them
   double live_micro_batches = 1;
   double micro_share = 1;
+  double message_bytes = 0;  // of the largest message of a profiled batch, to or from another rank
+  // All micro-batches are alive before the first gradient is there, as under `gpipe`.
+  bool is_live_before_gradients = false;
   Recompute recompute = {};
 };
 
@@ -31,13 +34,19 @@ struct RankMemory {
   double versions = 0;     // of the weights, but for the newest
   double activations = 0;  // at the peak, with those that are recomputed
   double buckets = 0;      // gradients on their way, if there are other data ranks
+  double messages = 0;     // activations and their gradients that are on their way
+  double reused = 0;       // of these: gradients in memory that activations have given back
   double total() const {
-    return weights + gradients + optimizer + masters + versions + activations + buckets;
+    return weights + gradients + optimizer + masters + versions + activations + buckets + messages -
+           reused;
   }
 };
 
 // A bucket of 1 MiB and one of 25 MiB are on their way, or all gradients if these are fewer.
 inline constexpr double kBucketBytes = 26.0 * (1 << 20);
+
+// One message is received ahead of its need while another is sent.
+inline constexpr double kMessagesInFlight = 2;
 
 // The automatic recomputation is that of least peak. THROWS Error (misuse): a number out of range.
 RankMemory rank_memory(const MemoryQuestion& question);

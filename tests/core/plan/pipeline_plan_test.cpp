@@ -163,11 +163,13 @@ TEST(PipelinePlan, MemoryOfEachRankIsTheSumOfItsParts) {
   for (std::size_t stage = 0; stage < 4; ++stage) {
     const double live = static_cast<double>(4 - stage), micro = 2.0 / 8;
     EXPECT_DOUBLE_EQ(straight.stages[stage].live_micro_batches, live);
-    EXPECT_DOUBLE_EQ(straight.stages[stage].memory.total(), 2000 * 4 + live * micro * 600);
+    const double messages = 2 * micro * 100;
+    EXPECT_DOUBLE_EQ(straight.stages[stage].memory.total(),
+                     2000 * 4 + live * micro * 600 + messages);
   }
-  EXPECT_DOUBLE_EQ(straight.most_memory(), 8000 + 600);
+  EXPECT_DOUBLE_EQ(straight.most_memory(), 8000 + 600 + 50);
   const PipelinePlan& hybrid = plan_named(report, "pp=2,dp=2");
-  EXPECT_DOUBLE_EQ(hybrid.stages[0].memory.total(), 4000 * 4 + 2 * (1.0 / 8) * 1200 + 4000);
+  EXPECT_DOUBLE_EQ(hybrid.stages[0].memory.total(), 4000 * 4 + 2 * (1.0 / 8) * (1200 + 100) + 4000);
   EXPECT_DOUBLE_EQ(report.data_parallel.stages[0].memory.total(), 8000 * 4 + .5 * 2400 + 8000);
 }
 

@@ -81,6 +81,21 @@ TEST(RankMemory, VersionsOfTheWeightsAreCopiesOfTheWeightsAlone) {
   EXPECT_EQ(memory.total(), 6000);
 }
 
+TEST(RankMemory, GradientsThatComeWhileActivationsGoTakeTheirMemory) {
+  const std::vector<LayerCost> layers = {{.weight_bytes = 1000, .saved_bytes = 300}};
+  MemoryQuestion question{
+      .layers = layers, .live_micro_batches = 4, .is_live_before_gradients = true};
+  EXPECT_EQ(rank_memory(question).total(), 1000 + 1000 + 3 * 300) << "as the first backward ends";
+  question.micro_share = 10;
+  EXPECT_EQ(rank_memory(question).total(), 1000 + 4 * 3000) << "as it begins";
+  question.data_ranks = 2;
+  EXPECT_EQ(rank_memory(question).reused, 0) << "a DataParallel's gradients stay where they are";
+}
+
+TEST(RankMemory, AMessageComesWhileAnotherGoes) {
+  EXPECT_EQ(rank_memory({.micro_share = .25, .message_bytes = 400}).total(), 200);
+}
+
 TEST(RankMemory, NumbersOutOfRangeAreRefused) {
   EXPECT_THROW(rank_memory({.zero_stage = 4}), Error);
   EXPECT_THROW(rank_memory({.data_ranks = 0}), Error);

@@ -47,12 +47,14 @@ TEST(LayerRecorder, APipelineOnOneProcessHasAllLayersInItsProfileAndTheBitsOfOne
     EXPECT_EQ(model.layers[1].saved_bytes, 4u * 4 * 25);
     EXPECT_EQ(model.layers[2].parameters, 0u);
     EXPECT_TRUE(plan::profiled_layers(model, file).has_value());
+    double starts = 0;
     for (const schedule::Layer& layer : model.layers) {
+      starts += layer.forward_start;
       EXPECT_LE(layer.forward_start, layer.forward);
       EXPECT_LE(layer.backward_start, layer.backward);
     }
-    // A product of four samples by 25 x 17 numbers is all start.
-    EXPECT_EQ(model.layers[1].forward_start > 0, steps == 24);
+    // Layers of four samples are nearly all start; that of one may be missed beside other work.
+    EXPECT_EQ(starts > 0, steps == 24);
   }
 }
 

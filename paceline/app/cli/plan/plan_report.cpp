@@ -74,19 +74,20 @@ std::string plan_line(const PipelinePlan& plan, const PipelinePlan& best, const 
 std::string stages_text(const PipelinePlan& plan) {
   std::string text = fmt::format(
       "\n{}, {}: a rank's memory in MiB\n{:<8}{:<14}{:>9}{:>6}{:>9}{:>9}{:>9}{:>11}{:>9}{:>9}"
-      "{:>13}{:>9}\n",
+      "{:>13}{:>9}{:>10}{:>8}\n",
       plan.layout(), plan.form.text(), "ranks", "layers", "work ms", "live", "total", "weights",
-      "grads", "optimizer", "masters", "versions", "activations", "buckets");
+      "grads", "optimizer", "masters", "versions", "activations", "buckets", "messages", "reused");
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const PlannedStage& stage = plan.stages[i];
     const plan::RankMemory& memory = stage.memory;
     text += fmt::format(
-        "{:<8}{:<14}{:>9.3f}{:>6.3g}{:>9}{:>9}{:>9}{:>11}{:>9}{:>9}{:>13}{:>9}\n",
+        "{:<8}{:<14}{:>9.3f}{:>6.3g}{:>9}{:>9}{:>9}{:>11}{:>9}{:>9}{:>13}{:>9}{:>10}{:>8}\n",
         ranks_text(plan, i), chunks_text(stage),
         plan.micro_batches * stage.times.seconds() * kMillisOfSecond, stage.live_micro_batches,
         mebibytes(memory.total()), mebibytes(memory.weights), mebibytes(memory.gradients),
         mebibytes(memory.optimizer), mebibytes(memory.masters), mebibytes(memory.versions),
-        mebibytes(memory.activations), mebibytes(memory.buckets));
+        mebibytes(memory.activations), mebibytes(memory.buckets), mebibytes(memory.messages),
+        mebibytes(0 - memory.reused));
   }
   return plan.why.empty() ? text : text + "micro-batches: " + plan.why + "\n";
 }
@@ -146,7 +147,9 @@ Json json_of_stage(const PlannedStage& stage, const PipelinePlan& plan, std::siz
             {"masters", whole_bytes(memory.masters)},
             {"versions", whole_bytes(memory.versions)},
             {"activations", whole_bytes(memory.activations)},
-            {"buckets", whole_bytes(memory.buckets)}}}};
+            {"buckets", whole_bytes(memory.buckets)},
+            {"messages", whole_bytes(memory.messages)},
+            {"reused", whole_bytes(memory.reused)}}}};
 }
 
 Json json_of_plan(const PipelinePlan& plan, int batch) {

@@ -241,7 +241,8 @@ StepReport run(Communicator& group, const Order& order, StageWork& work, std::ui
   const auto rank = static_cast<std::size_t>(group.rank());
   RunnerOptions chosen = options;
   chosen.split_backward = order.split_backward;
-  if (chosen.ahead == 0 && rank < order.ranks.size()) chosen.ahead = peak_live(order)[rank];
+  if (chosen.ahead == 0 && rank < order.ranks.size())
+    chosen.ahead = std::min(peak_live(order)[rank], kReceivesAhead);
   Runner runner(group, order.placement(), work, chosen);
   const auto turns = static_cast<std::uint64_t>(order.micro_batches);
   StepReport report = runner.run(order.ranks[rank], step * turns);

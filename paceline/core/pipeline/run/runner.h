@@ -2,8 +2,7 @@
 //
 // The calling thread computes; messages travel behind its back. A send never holds up the next
 // computation, and its memory is held until it is done; receives are posted in the order of need,
-// as many ahead as the rank has activations in flight. Between two stages of one rank nothing is
-// sent.
+// a few ahead. Between two stages of one rank nothing is sent.
 #pragma once
 
 #include <chrono>
@@ -51,9 +50,13 @@ struct StepReport {
   std::vector<OperationSpan> operations = {};
 };
 
+// Two keep a link busy in both directions; more take memory long before their messages come.
+inline constexpr int kReceivesAhead = 2;
+
 struct RunnerOptions {
-  // At most so many receives are posted beside that of the operation that runs next; 0: as many as
-  // the order has in flight on the rank, if it is given as a whole.
+  // At most so many receives are posted beside that of the operation that runs next; 0: where the
+  // order is given as a whole, kReceivesAhead, or fewer if the rank has fewer activations in
+  // flight.
   int ahead = 0;
   bool split_backward = false;  // an activation lives until its weight gradient
   // A transfer fails that long after it was posted; zero: as the communicator's operations do.

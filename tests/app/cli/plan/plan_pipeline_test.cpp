@@ -83,7 +83,8 @@ TEST_F(PlanPipeline, TellsStagesMicroBatchesTimeAndMemoryByRank) {
   const Json& last = pipeline["stages"][1];
   EXPECT_EQ(last["ranks"], Json({1}));
   EXPECT_EQ(last["layers"], Json::array({{2, 3}}));
-  EXPECT_EQ(last["memory_bytes"]["total"], 2 * 3 * (1 << 20) + 2 * (64 << 10) / 8);
+  EXPECT_EQ(last["memory_bytes"]["total"],
+            2 * 3 * (1 << 20) + 2 * (64 << 10) / 8 + 2 * (32 << 10) / 8);
   const Json& data = json["data_parallel"];
   EXPECT_EQ(data["layout"], "dp=2");
   EXPECT_NEAR(data["step_ms"], 24.5, .01);
