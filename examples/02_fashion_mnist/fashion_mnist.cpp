@@ -1,6 +1,8 @@
-// Trains a network on Fashion-MNIST. Alone:           fashion_mnist --model cnn
-//                                    On two workers:  paceline run -n 2 -- fashion_mnist --model
-//                                    cnn
+// Trains a network on Fashion-MNIST.
+//
+//   fashion_mnist --model cnn                          alone
+//   paceline run -n 2 -- fashion_mnist --model cnn     on two workers
+//
 // The training loop is in training.cpp; everything about Paceline in it is `DataParallel`, `weight`
 // and `step`.
 #include "options.h"

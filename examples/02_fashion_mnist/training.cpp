@@ -31,8 +31,8 @@ namespace data = paceline::data;
 
 namespace {
 
-constexpr std::int64_t kWarmUpSteps =
-    5;  // not timed: the first steps allocate memory and plan the schedule
+// These are not timed: the first steps allocate memory and plan the schedule.
+constexpr std::int64_t kWarmUpSteps = 5;
 
 // Share of the first `images` test images that the model gets right; each replica looks at its part
 // of them. All make as many passes: with --zero 3 each pass gathers the parameters.

@@ -27,6 +27,18 @@ def header_names_are_unique(tree):
             yield Violation(path, 1, f"{paths[0]} has the name {name} too", "call one of them by what sets it apart")
 
 
+def headers_are_used(tree):
+    """every header is included by a file beside its own source, or is public"""
+    users = collections.defaultdict(set)
+    for path in [path for folder in ("paceline", "tests", "examples", "bench") for path in tree.sources(folder)]:
+        for include in tree.includes(path):
+            users[include.path].add(path)
+    for path in tree.files("paceline", ".h"):
+        is_public = path.count("/") == 1 or place(path)[0] == "plugins"
+        if not is_public and not users[path] - {path[:-2] + ".cpp"}:
+            yield Violation(path, 1, "no file includes it but its own source", "delete it, or use it where its copy is used")
+
+
 def _sub_room(path):
     """The sub-room of a file below paceline/<floor>/<room>/, or None for what stands at the top of its room."""
     parts = path.split("/")
@@ -71,4 +83,4 @@ def doors_alone_are_used(tree):
                                 f"include {door}, or name {name} there if other rooms should know it")
 
 
-ALL = [folders_are_small, header_names_are_unique, sub_rooms_in_order, doors_alone_are_used]
+ALL = [headers_are_used, folders_are_small, header_names_are_unique, sub_rooms_in_order, doors_alone_are_used]

@@ -46,6 +46,45 @@ def comments_name_what_exists(tree):
                         yield Violation(path, number, f"there is no {name}", "name the file as it is called now")
 
 
+def _code_blocks(text):
+    """(offset, lines) of each run of indented lines of a comment that is code: a line of it ends a statement or opens a block."""
+    block, first = [], 0
+    for offset, line in enumerate([*text.split("\n"), ""]):
+        if line.startswith("  "):
+            first = first if block else offset
+            block.append(line)
+        elif block:
+            if any(re.search(r"[;{]\s*(//.*)?$", one) for one in block):
+                yield first, block
+            block = []
+
+
+def _unbalanced(lines):
+    """What does not close as it opened in lines of code, or None. An ellipsis stands for code that is left out."""
+    opened, closing = [], {")": "(", "]": "[", "}": "{"}
+    for line in lines:
+        code = re.sub(r'"(?:\\.|[^"\\])*"|//.*', "", line)
+        if re.search(r"\}\);\s*\S", code):
+            return "a line goes on after '});'"
+        for sign in code:
+            if sign in "([{":
+                opened.append(sign)
+            elif sign in closing and (not opened or opened.pop() != closing[sign]):
+                return f"'{sign}' closes nothing"
+    return f"'{opened[-1]}' is not closed" if opened else None
+
+
+def code_in_comments_parses(tree):
+    """a code block in a comment is whole: what it opens it closes"""
+    for path in [path for folder in FOLDERS for path in tree.sources(folder) if path.endswith(".h")]:
+        for number, text in comments(tree, path):
+            for offset, block in _code_blocks(text):
+                wrong = _unbalanced(block)
+                if wrong:
+                    yield Violation(path, number + offset, f"the code in a comment is broken: {wrong}",
+                                    "write it as it would stand in a program, a statement a line")
+
+
 def comments_are_sentences(tree):
     """no comment opens like a fragment"""
     for path in [path for folder in FOLDERS for path in tree.sources(folder)]:
@@ -58,4 +97,4 @@ def comments_are_sentences(tree):
                                     "write a sentence with a subject and a verb that a stranger understands at once")
 
 
-ALL = [comments_name_what_exists, comments_are_sentences]
+ALL = [code_in_comments_parses, comments_name_what_exists, comments_are_sentences]

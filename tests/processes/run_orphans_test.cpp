@@ -82,8 +82,8 @@ TEST(RunOrphans, WhatAWorkerLeavesBehindIsKilledWhenItEnds) {
 TEST(RunOrphans, ALauncherKilledWhileItStartsLeavesNothing) {
   for (int attempt = 0; attempt < 5; ++attempt) {
     Process launcher(run_probe(8, {"stubborn"}));
-    ASSERT_TRUE(launcher.wait_for_output(
-        "ready ", Deadline::in(10s)));  // of any rank: others are still to come
+    // Any rank will do; others are still to come.
+    ASSERT_TRUE(launcher.wait_for_output("ready ", Deadline::in(10s)));
     const auto line = lines_of(launcher.output()).front();
     const auto job = variable_of(std::atoi(line.c_str() + line.rfind(' ')), "PACELINE_JOB");
     launcher.send(SIGKILL);

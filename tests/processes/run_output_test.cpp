@@ -90,8 +90,8 @@ TEST(RunOutput, AReaderThatWentAwayEndsTheRunAndSaysSo) {
 
 TEST(RunOutput, AReaderThatPausesGetsEverything) {
   Process launcher(run_probe(2, {"lines:2000"}));
-  run(run_probe(
-      1, {"lines:10"}));  // meanwhile the first one is not read: its pipes fill, and all wait
+  // Meanwhile the first one is not read: its pipes fill, and all wait.
+  run(run_probe(1, {"lines:10"}));
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(20s))), 0);
   expect_all_lines(launcher.output(), 2, 2000);
 }

@@ -20,13 +20,13 @@ std::string binary(const std::string& name);
 
 struct ProcessOptions {
   std::vector<std::string> command;  // a name without '/' is looked up in $PATH
-  std::map<std::string, std::string> environment =
-      {};                      // added to this one's; PACELINE_RUN_* and ranks are removed
-  std::string directory = {};  // empty: this process's
+  // Added to this one's; PACELINE_RUN_* and ranks are removed.
+  std::map<std::string, std::string> environment = {};
+  std::string directory = {};               // empty: this process's
   int input = -1, output = -1, error = -1;  // the child's 0, 1, 2; -1: a pipe to the test
   bool ignore_hangup = false;               // as under nohup
-  bool new_terminal =
-      false;  // stdin, stdout and stderr are a terminal of its own, whose other end is the test's
+  // Stdin, stdout and stderr are a terminal of its own, whose other end is the test's.
+  bool new_terminal = false;
 };
 
 // Ended by the destructor, with SIGKILL, if it still runs.

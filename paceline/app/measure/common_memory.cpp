@@ -24,8 +24,8 @@ std::int64_t& CommonMemory::counter() const {
 std::optional<CommonMemory> CommonMemory::create(Communicator& group, std::size_t bytes) {
   const std::size_t total = kFrontBytes + bytes;
   std::optional<CommonMemory> common;
-  std::vector<std::int64_t> offer(
-      3);  // process, descriptor, token; the token proves that it is this memory
+  // Process, descriptor, token; the token proves that it is this memory.
+  std::vector<std::int64_t> offer(3);
   if (group.rank() == 0) {
     common = CommonMemory(transport::SharedMemory::create(total, "paceline measure").value());
     const auto token = static_cast<std::int64_t>(std::random_device()());

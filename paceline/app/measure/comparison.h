@@ -23,8 +23,8 @@ namespace paceline::measure {
 
 struct CompareOptions {
   int blocks = 9;
-  int operations =
-      0;  // of a candidate in a block; 0: 20, more if they are short, fewer if very long
+  // Those of a candidate in a block; 0: 20, more if they are short, fewer if very long.
+  int operations = 0;
   bool ordinary_buffers = false;  // from the heap; else from Job::allocate
   bool yardstick = false;         // REQUIRES: a group on one host, of 2 to 8 ranks
   // Measures as bench/against measures its peers: one operation after the other on zeroed buffers,

@@ -4,8 +4,7 @@
 //   JsonReader reader("model m.json", "record it again");
 //   const JsonReader::Json json = reader.parse(text);
 //   if (reader.has_keys(json, "", {"bytes"})) bytes = reader.whole(json, "", "bytes", 1, 100);
-//   if (reader.failure()) ...  // "model m.json: bytes must be a whole number from 1 to 100;
-//   record.."
+//   if (reader.failure()) ...  // "model m.json: bytes must be a whole number from 1 to 100"
 //
 // `where` is the place of a value, for example "tensors[2]"; "" is the whole document.
 #pragma once

@@ -7,8 +7,8 @@
 namespace paceline {
 namespace {
 
-std::atomic<OwnLines> wanted_lines =
-    OwnLines::info;  // stderr is the whole process's, and so is this
+// stderr is the whole process's, and so is this.
+std::atomic<OwnLines> wanted_lines = OwnLines::info;
 
 void write_own_line(std::string_view text) {
   const std::string line = "paceline: " + std::string(text) + "\n";

@@ -91,8 +91,8 @@ struct Extreme {
     if constexpr (hwy::IsFloat<T>()) {
       const auto smaller = hn::Lt(left, right);
       const auto larger = hn::Lt(right, left);
-      const auto tie =
-          kMin ? hn::Or(left, right) : hn::And(left, right);  // -0 | +0 = -0, -0 & +0 = +0
+      // -0 | +0 = -0, -0 & +0 = +0.
+      const auto tie = kMin ? hn::Or(left, right) : hn::And(left, right);
       const auto ordered = hn::IfThenElse(kMin ? smaller : larger, left,
                                           hn::IfThenElse(kMin ? larger : smaller, right, tie));
       const auto right_checked = hn::IfThenElse(hn::IsNaN(right), right, ordered);

@@ -33,10 +33,10 @@ class Job::Impl {
   std::unique_ptr<transport::Inbox> inbox;  // of the generation's links, where many share memory
   std::shared_ptr<membership::Generation> generation;
   job::UncaughtExceptions uncaught;
-  std::unique_ptr<transport::FabricDriver>
-      fabric;  // under the generation's links, where there is one
-  std::unique_ptr<membership::HostedStore>
-      hosted_store;  // in rank 0, when no launcher of ours serves one
+  // Under the generation's links, where there is one.
+  std::unique_ptr<transport::FabricDriver> fabric;
+  // In rank 0, when no launcher of ours serves one.
+  std::unique_ptr<membership::HostedStore> hosted_store;
   std::unique_ptr<membership::StoreClient> store;
   std::string profile;  // rank 0's, as JSON: what all ranks choose by; empty: as built in
 

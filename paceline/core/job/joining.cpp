@@ -463,8 +463,8 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
     job->reactor->status().wait_ended(std::chrono::nanoseconds(Clock::now() - begun).count());
   } catch (const Error& error) {
     store.report(error.failure());
-    job->reactor->run(
-        [&] { generation.fail(error.failure()); });  // peers that have linked up hear the cause
+    // Peers that have linked up hear the cause.
+    job->reactor->run([&] { generation.fail(error.failure()); });
     throw;
   }
   inform_debug(fmt::format("{} of {} has joined generation {} of job {}",

@@ -100,8 +100,8 @@ void Progress::pause(Clock::time_point now) {
 
 void Progress::show(const ProgressView& view) {
   if (options_.live) {
-    const std::string text = fmt::format(
-        "\r{}\x1b[K", draw_bar(view, options_.columns - 1));  // erases the rest of a longer line
+    // Erases the rest of a longer line.
+    const std::string text = fmt::format("\r{}\x1b[K", draw_bar(view, options_.columns - 1));
     std::fwrite(text.data(), 1, text.size(), stream_);
     line_open_ = true;
   } else {

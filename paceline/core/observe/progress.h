@@ -59,8 +59,8 @@ class Progress {
   std::FILE* stream_;
   std::int64_t total_;
   ProgressOptions options_;
-  Clock::duration
-      training_{};  // time of the steps so far, the first one (which warms up) and pauses left out
+  // Time of the steps so far, the first one (which warms up) and pauses left out.
+  Clock::duration training_{};
   Clock::time_point last_update_{};
   Clock::time_point last_shown_{};
   std::int64_t samples_ = 0, timed_steps_ = 0;

@@ -11,8 +11,8 @@ namespace paceline::observe {
 
 class ProtobufMessage {
  public:
-  ProtobufMessage& integer(
-      int field, std::uint64_t value);  // also enums and bools; negative ones as two's complement
+  // An integer, an enum or a bool; negative ones are in two's complement.
+  ProtobufMessage& integer(int field, std::uint64_t value);
   ProtobufMessage& real(int field, double value);
   ProtobufMessage& real(int field, float value);
   ProtobufMessage& text(int field, std::string_view value);

@@ -2,8 +2,8 @@
 //
 //   tensors.h         a tensor's bytes as a Buffer, and a tensor over memory of ours
 //   gradient_hook.h   "a gradient arrives", "a gradient was accumulated", for one parameter
-//   first_use.h       "an operator is about to read this tensor for the first time", or this
-//                     storage
+//   first_use.h       "an operator is about to read this tensor, or this storage, for the first
+//                     time"
 //   digest.h          a fingerprint of parameters
 //   ordered_fold.h    sums that are the same on all ranks
 //   opened_member.h   what libtorch keeps and gives no access to

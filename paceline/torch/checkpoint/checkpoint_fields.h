@@ -1,6 +1,8 @@
 // CheckpointFields: a program's own values in a checkpoint, told once for both ways.
 //
-//   checkpoints.add("mine", [&](paceline::CheckpointFields& f) { f("best", best); f("ema", ema);
+//   checkpoints.add("mine", [&](paceline::CheckpointFields& fields) {
+//     fields("best", best);
+//     fields("ema", ema);
 //   });
 //
 // The function is called to save, where its variables are read, and to load, where they are set. It

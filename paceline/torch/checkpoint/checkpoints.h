@@ -7,9 +7,13 @@
 //   checkpoints.add("parallel", parallel);
 //   checkpoints.add("data", sampler);           // data::DistributedSampler
 //   checkpoints.add("rate", scheduler);         // torch::optim::StepLR and its kin
-//   checkpoints.add("mine", [&](paceline::CheckpointFields& f) { f("best", best); f("ema", ema);
-//   }); for (std::int64_t step = checkpoints.resume(); step < steps && !checkpoints.stopping();) {
-//     ...; parallel.step(optimizer);
+//   checkpoints.add("mine", [&](paceline::CheckpointFields& fields) {
+//     fields("best", best);
+//     fields("ema", ema);
+//   });
+//   for (std::int64_t step = checkpoints.resume(); step < steps && !checkpoints.stopping();) {
+//     ...
+//     parallel.step(optimizer);
 //     checkpoints.save_if_due(++step);
 //   }
 //   return checkpoints.finish();

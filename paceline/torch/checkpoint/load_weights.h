@@ -26,8 +26,8 @@ struct LoadedWeights {
   std::vector<std::string> loaded;      // names of parameters and buffers
   std::vector<std::string> missing;     // the model has it, and the checkpoint does not
   std::vector<std::string> unexpected;  // the checkpoint has it, and the model does not
-  std::vector<std::string>
-      other_shape;  // "fc.weight: f32[10, 8] in the checkpoint, f32[5, 8] here"
+  // "fc.weight: f32[10, 8] in the checkpoint, f32[5, 8] here".
+  std::vector<std::string> other_shape;
   // "12 tensors loaded from runs/a/step-00000400; missing: ...", on one line.
   std::string text() const;
 };

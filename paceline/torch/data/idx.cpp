@@ -32,8 +32,8 @@ class File {
       const auto part = static_cast<unsigned>(std::min<std::size_t>(size - got, 1u << 24));
       const int n = gzread(file_, into + got, part);
       int code = Z_OK;
-      const char* text =
-          gzerror(file_, &code);  // an early end of the compressed stream shows here only
+      // An early end of the compressed stream shows here only.
+      const char* text = gzerror(file_, &code);
       if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
         fail(code == Z_ERRNO
                  ? std::string("cannot be read: ") + std::strerror(errno)

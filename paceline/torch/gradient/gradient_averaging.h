@@ -3,15 +3,14 @@
 //
 //   birthplace (from the allocator)   lets the gradient be computed in its slot
 //   arriving/arrived (from the hooks) moves the gradient into its slot, if it is not there; a
-//   bucket
-//                                     whose gradients are all there is sent
+//                                     bucket whose gradients are all there is sent
 //   end_step                          sends what is left, waits, and hands the means to the
 //                                     parameters; or lets them come later, and waits for each when
 //                                     it is asked for
 //
 // The first gradient of a step tells all ranks this rank's weight (step_facts.h). Buckets leave as
 // soon as all weights are known, each gradient times this rank's share; which parameters were used
-// is told at the end. (D2 speaks of a trailer in the data; these are the same facts outside of it.)
+// is told at the end.
 // A world of one moves nothing: gradients stay where autograd put them, only the checks for misuse
 // remain.
 //

@@ -41,8 +41,8 @@ struct StepReport {
   int buckets = 0;               // all_reduces of this step
   int launched_in_backward = 0;  // of these, started while backward still ran
   int gradients = 0;             // that backward made here
-  int gradients_at_first_launch =
-      0;  // made before the first all_reduce started; less than `gradients`: they overlapped
+  // Made before the first all_reduce started; less than `gradients`: they overlapped.
+  int gradients_at_first_launch = 0;
   int copied = 0;           // gradients that were not computed right into their message's memory
   int late = 0;             // gradients that came after one that stands later in the buckets
   int used = 0;             // parameters that some rank of weight > 0 used

@@ -1,7 +1,6 @@
 // Attention over sequences whose tokens are shared among ranks (the axis cp of a mesh).
 //
-//   at::Tensor own = paceline::zigzag_part(tokens, 1, mesh.group("cp"));       // [batch, length /
-//   c]
+//   at::Tensor own = paceline::zigzag_part(tokens, 1, mesh.group("cp"));  // [batch, length / c]
 //   ...
 //   at::Tensor seen = paceline::ring_attention(q, k, v, mesh.group("cp"));
 //

@@ -298,8 +298,8 @@ class HostileCheckpoint : public ::testing::Test {
   std::string step_, other_;
   Manifest other_manifest_;
   std::map<std::string, std::string> sound_;  // the bytes of the files of step_, by name
-  std::map<std::string, std::string>
-      written_;  // as they are now; empty where there is no such file
+  // The content is that of now; empty where there is no such file.
+  std::map<std::string, std::string> written_;
 };
 
 TEST_F(HostileCheckpoint, OfAnyKindIsRefusedOrReadWithinTheBytesThatItHas) {

@@ -177,8 +177,8 @@ TEST(SyncBatchNorm, is_a_plain_batch_norm_after_a_data_parallel_that_ended_with_
 
 struct Branched : nn::Module {
   Branched() {
-    in = register_module("in", nn::Linear(nn::LinearOptions(6, 5).bias(
-                                   false)));  // before a norm it would have no gradient
+    // Before a norm it would have no gradient.
+    in = register_module("in", nn::Linear(nn::LinearOptions(6, 5).bias(false)));
     norm = register_module("norm", SyncBatchNorm(nn::BatchNormOptions(5)));
     side = register_module("side", nn::Linear(5, 3));
     out = register_module("out", nn::Linear(5, 3));

@@ -18,8 +18,8 @@ namespace variable = membership::variable;
 using launch::RunPlan;
 using launch::Target;
 
-constexpr std::size_t kLongestName =
-    40;  // systems append a few words, and names of hosts end at 63
+// Systems append a few words, and names of hosts end at 63.
+constexpr std::size_t kLongestName = 40;
 
 bool is_lower(char c) {
   return c >= 'a' && c <= 'z';

@@ -48,7 +48,7 @@ std::string desertion(int rank, const std::vector<RankRecord>& records);
 bool awaits_root_cause(const std::vector<RankRecord>& records);
 
 int exit_code_of(int wait_status);  // 3; 128 + n for signal n
-std::string how_it_ended(
-    int wait_status);  // "ended with code 3", "was killed by signal 9 (SIGKILL)"
+// "ended with code 3", "was killed by signal 9 (SIGKILL)".
+std::string how_it_ended(int wait_status);
 
 }  // namespace paceline::launch

@@ -1,8 +1,8 @@
 // Reads which hosts a job runs on, and decides which ranks each of them gets. Pure.
 //
 //   --hosts a:2,b:2        --hosts n[01-04]:8          (without a number: one rank)
-//   a hostfile, a line a host:   a slots=2 max_slots=4   (Open MPI, Horovod)      a:2   (MPICH) #
-//   comments
+//   a hostfile, a line a host:   a slots=2 max_slots=4   (Open MPI, Horovod)      a:2   (MPICH)
+//                                # a comment
 #pragma once
 
 #include <string>

@@ -21,8 +21,8 @@ class Sink {
     std::function<void()> on_room = {};     // it was full and is so no more
     std::function<void(int)> on_lost = {};  // errno; nothing can be written any more
   };
-  static constexpr std::size_t kFull =
-      std::size_t{1} << 20;  // bytes that wait; above it, readers of workers' pipes pause
+  // Bytes that wait; above it, readers of workers' pipes pause.
+  static constexpr std::size_t kFull = std::size_t{1} << 20;
 
   // The caller keeps `fd` and closes it.
   Sink(transport::Poller& poller, int fd, Events events);
@@ -30,8 +30,8 @@ class Sink {
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
-  void write(
-      std::string_view text);  // text written in one call is not split by other text of this sink
+  // Text written in one call is not split by other text of this sink.
+  void write(std::string_view text);
   bool full() const { return waiting() >= kFull; }
   std::size_t waiting() const { return queue_.size() - written_; }
   bool is_terminal() const { return terminal_; }

@@ -27,8 +27,8 @@ struct JobVariables {
   std::string operation_timeout = {};
   std::string start_timeout = {};
   std::string port_range = {};
-  std::string master_address =
-      "127.0.0.1";      // rank 0's host, for programs that open torch's own store
+  // Rank 0's host, for programs that open torch's own store.
+  std::string master_address = "127.0.0.1";
   int master_port = 0;  // a port that is probably free there
   int usable_cores = 1;
   bool operator==(const JobVariables&) const = default;

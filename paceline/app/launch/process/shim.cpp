@@ -28,8 +28,8 @@ constexpr int kSecretInWorker = 200;
 
 void tell(int status, ShimMessage message) {
   message.stamp_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-  [[maybe_unused]] const auto written =
-      ::write(status, &message, sizeof message);  // the launcher may be gone
+  // The launcher may be gone.
+  [[maybe_unused]] const auto written = ::write(status, &message, sizeof message);
 }
 
 void close_all_but(std::vector<int> kept) {

@@ -10,7 +10,7 @@
 //   launcher --fork--> shim --fork, exec--> worker --> whatever it starts
 //     ------ lifeline ------>   a byte: send this signal to the group; end of file: kill everything
 //     <------ status -------    ShimMessage; end of file: the shim has ended, and nothing is left
-//     below it
+//                               below it
 #pragma once
 
 #include <signal.h>
@@ -30,8 +30,8 @@ struct ShimMessage {
   std::int32_t pid = 0;    // the worker's
   std::int32_t value = 0;  // not_started: errno; ended: the wait status
   std::int32_t reserved = 0;
-  std::int64_t stamp_ns =
-      0;  // CLOCK_MONOTONIC; ends are ordered by these stamps, not by when the launcher reads them
+  // CLOCK_MONOTONIC; ends are ordered by these stamps, not by when the launcher reads them.
+  std::int64_t stamp_ns = 0;
 };
 
 struct ShimOrders {

@@ -51,8 +51,8 @@ Result<WorkerProcess> WorkerProcess::start(ShimOrders orders) {
 
 void WorkerProcess::forward(int signal) {
   const auto number = static_cast<unsigned char>(signal);
-  [[maybe_unused]] const auto written =
-      ::write(lifeline_.get(), &number, 1);  // the shim may have ended
+  // The shim may have ended.
+  [[maybe_unused]] const auto written = ::write(lifeline_.get(), &number, 1);
 }
 
 void WorkerProcess::kill() {
@@ -60,8 +60,8 @@ void WorkerProcess::kill() {
 }
 
 std::optional<ShimMessage> WorkerProcess::read() {
-  ShimMessage
-      message;  // it is written in one go and far smaller than PIPE_BUF, so it arrives whole
+  // It is written in one go and far smaller than PIPE_BUF, so it arrives whole.
+  ShimMessage message;
   if (::read(status_.get(), &message, sizeof message) != sizeof message) return std::nullopt;
   return message;
 }

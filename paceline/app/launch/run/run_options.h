@@ -23,8 +23,8 @@ struct RunOptions {
   Clock::duration grace = std::chrono::seconds(1);  // time for survivors to end by themselves
   std::optional<Clock::duration> timeout = {};      // limit of the whole run
   Clock::time_point asked = Clock::now();           // the timeout counts from here
-  Clock::duration start_timeout =
-      std::chrono::minutes(5);                      // time to join the first that has joined
+  // Time to join the first that has joined.
+  Clock::duration start_timeout = std::chrono::minutes(5);
   Clock::duration stall = std::chrono::seconds(5);  // a wait of this length is told
   // Time for the workers to save and end after Ctrl-C, SIGTERM, SIGHUP, or the timeout.
   Clock::duration stop_grace = std::chrono::seconds(30);

@@ -15,8 +15,8 @@ struct WorkerEvents {
   std::function<void(int rank, int pid)> started;
   std::function<void(int rank, const std::string& why, Moment)> not_started;
   std::function<void(int rank, int wait_status, Moment)> ended;
-  std::function<void(int rank, const std::string& why)> lost =
-      {};  // its state is unknown from now on
+  // Its state is unknown from now on.
+  std::function<void(int rank, const std::string& why)> lost = {};
 };
 
 class WorkerHost {

@@ -20,9 +20,9 @@ struct Call {
   Dtype dtype = Dtype::u8;
   bool weighted = false;
   std::int32_t root = 0;
-  std::uint64_t count =
-      0;  // elements of the whole vector: the buffer, the input of reduce_scatter or scatter, the
-          // result of all_gather or gather; of all_to_all the input, with counts: 0
+  // Elements of the whole vector: the buffer, the input of reduce_scatter or scatter, the result of
+  // all_gather or gather; of all_to_all the input, with counts: 0.
+  std::uint64_t count = 0;
   std::string algorithm;  // the chosen one; empty where nothing is carried
   // Elements for each rank where they are not those of the chunk rule; empty: they are. Of
   // all_to_all: what this rank sends to each, which must be what that rank expects.

@@ -26,10 +26,10 @@ enum class Determinism : std::uint8_t {
 inline constexpr std::string_view kBoard = "board";
 
 struct OperationOptions {
-  std::string_view algorithm =
-      {};  // empty: the cheapest that the determinism allows; else a name of the catalogue
-  std::chrono::milliseconds within =
-      {};  // the operation fails that long after this call; zero: the communicator's (10 min)
+  // Empty: the cheapest that the determinism allows; else a name of the catalogue.
+  std::string_view algorithm = {};
+  // The operation fails that long after this call; zero: the communicator's (10 min).
+  std::chrono::milliseconds within = {};
 };
 
 struct AllReduceOptions {
@@ -72,8 +72,8 @@ struct GatherOptions {  // also of all_gather and scatter
 inline constexpr int kAnyRank = -1;
 
 struct PointToPointOptions {
-  std::uint32_t tag =
-      0;  // messages of one sender with the same tag arrive in the order of their sends
+  // Messages of one sender with the same tag arrive in the order of their sends.
+  std::uint32_t tag = 0;
   std::chrono::milliseconds within = {};
   // False: nobody is told when the other side does not come for 5 s, because nobody waits for this
   // transfer yet.

@@ -25,12 +25,12 @@ struct Request {
   int segments = 1;
   std::size_t piece = 0;  // elements of each chunk in one segment; 0: the chunk rule cuts each
                           // chunk into `segments`
-  bool scale_input =
-      false;  // multiply the input by call.weight first, unless all ranks weigh the same
+  // Multiply the input by call.weight first, unless all ranks weigh the same.
+  bool scale_input = false;
   bool may_post = false;  // Group::posts, and no algorithm was asked for
   bool gathers = false;   // Group::gathers, and no algorithm was asked for
-  std::uint64_t print =
-      0;  // if it may post: the fingerprint of the call before an algorithm was chosen
+  // If it may post: the fingerprint of the call before an algorithm was chosen.
+  std::uint64_t print = 0;
   Deadline deadline;
   std::shared_ptr<Work::State> work;
 

@@ -14,8 +14,8 @@ struct Traffic {
   std::uint64_t operations = 0;     // collectives and point-to-point operations that ended
   std::uint64_t messages_sent = 0;  // data messages, announcements not counted
   std::uint64_t announcements = 0;  // frames that tell others what this rank has called
-  std::uint64_t bytes_sent =
-      0;  // their payload, whether it was copied to a wire or read by the peer
+  // Their payload, whether it was copied to a wire or read by the peer.
+  std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_reduced = 0;          // bytes of results of two-operand reductions
   std::chrono::nanoseconds in_flight = {};  // time in which at least one operation was in flight
   std::chrono::nanoseconds waited = {};     // time that callers spent in Work::wait

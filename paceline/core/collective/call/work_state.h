@@ -46,8 +46,8 @@ class Work::State {
 
  private:
   std::shared_ptr<transport::Reactor> reactor_;
-  std::shared_ptr<std::atomic<std::int64_t>>
-      waited_;  // nanoseconds that callers of the group spent in wait
+  // Nanoseconds that callers of the group spent in wait.
+  std::shared_ptr<std::atomic<std::int64_t>> waited_;
   const std::int64_t begin_ns_;
   std::atomic<bool> done_ = false;
   std::mutex mutex_;

@@ -81,8 +81,8 @@ class Execution final : private transport::SendListener {
   bool use_view(const Segment& segment, const Slot& slot);
   bool may_write(Segment& segment, const Step& step) const;
 
-  const Action* expected(
-      int peer, const transport::FrameHeader& header) const;  // the action that takes the message
+  // The action that takes the message.
+  const Action* expected(int peer, const transport::FrameHeader& header) const;
   bool has_right_length(Segment& segment, const Step& step, const Arrival& arrival) const;
   Result<> arrived(int peer, const transport::FrameHeader& header, Arrival arrival);
   transport::FrameHeader header(transport::FrameType type, int peer, const Segment& segment,

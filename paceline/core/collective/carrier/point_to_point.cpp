@@ -16,8 +16,8 @@ using transport::FrameType;
 
 constexpr std::size_t kLongestCarried = 64 << 10;
 constexpr std::size_t kCarriedBudget = 1 << 20;  // for each peer
-constexpr std::size_t kCarriedCost =
-    128;  // what the peer keeps about a message besides its payload
+// The bytes that the peer keeps about a message besides its payload.
+constexpr std::size_t kCarriedCost = 128;
 constexpr std::size_t kPiece = 1 << 20;
 // A link holds at most this number of a send's pieces at a time, because the frames of other
 // operations stand behind them.

@@ -46,8 +46,8 @@ class Segment {
 
   // Sends that still read a slot.
   std::uint16_t& readers(std::size_t slot) { return reading_[slot]; }
-  std::size_t slot_number(
-      const Slot& slot) const;  // slots that may be the same memory have the same number
+  // Slots that may be the same memory have the same number.
+  std::size_t slot_number(const Slot& slot) const;
 
   // The contents of a scratch place may really be the peer's memory, until the end of a round.
   struct View {

@@ -43,8 +43,8 @@ class Communicator::Impl {
   const int rank, size;
   const collective::Shape shape;
   collective::Choice choice;
-  std::uint64_t splits =
-      0;  // how many groups were asked of this one; ordered by the caller, as all calls
+  // How many groups were asked of this one; ordered by the caller, as all calls.
+  std::uint64_t splits = 0;
   std::uint64_t machines = 0;  // the same of attached machines
   const int exceptions = std::uncaught_exceptions();
 

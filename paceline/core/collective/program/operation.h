@@ -22,8 +22,8 @@ enum class Operation : std::uint8_t {
 };
 
 std::string_view name_of(Operation operation);  // "unknown" for a number that names none
-bool is_reduction(
-    Operation operation);            // adds up contributions: all_reduce, reduce_scatter, reduce
+// Adds up contributions: all_reduce, reduce_scatter, reduce.
+bool is_reduction(Operation operation);
 bool has_root(Operation operation);  // one rank is special: broadcast, reduce, gather, scatter
 
 }  // namespace paceline

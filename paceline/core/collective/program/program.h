@@ -58,8 +58,8 @@ struct Step {
   Slot source = {};   // send, store, copy, reduce
   Slot operand = {};  // recv_reduce, reduce
   Slot target = {};   // store (the peer's), recv, recv_reduce, copy, reduce
-  bool operand_is_left =
-      false;  // recv_reduce: the order of the summation tree (docs/algorithms/README.md)
+  // recv_reduce: the order of the summation tree (docs/algorithms/README.md).
+  bool operand_is_left = false;
   bool completes = false;  // after this step `target` holds every rank's contribution for the first
                            // time on any rank: where an average is scaled, once for each element
   bool operator==(const Step&) const = default;
@@ -80,8 +80,8 @@ using Round = std::vector<Step>;
 std::vector<int> messages_of(const Round& round);
 
 struct Program {
-  int chunks =
-      0;  // chunks of the whole vector (for all_reduce the buffer, for all_gather the result, ...)
+  // Chunks of the whole vector (for all_reduce the buffer, for all_gather the result, ...).
+  int chunks = 0;
   int scratch_places = 0;  // scratch buffers, each as long as the longest chunk
   std::vector<Round> rounds = {};
   bool operator==(const Program&) const = default;

@@ -11,15 +11,15 @@ namespace paceline::collective {
 
 // Facts that the proof finds on the way (exact for the shape that was verified).
 struct Proof {
-  bool balanced_tree =
-      false;  // every finished element is summed by the balanced tree in rank order (split at the
-              // largest power of two below the count); true where nothing is summed
+  // Every finished element is summed by the balanced tree in rank order (split at the largest power
+  // of two below the count); true where nothing is summed.
+  bool balanced_tree = false;
   int rounds = 0;                 // of the rank that has most, those without messages too
   int depth = 0;                  // Counters::depth
   long messages = 0;              // Counters::messages
   std::vector<long> sent_chunks;  // by rank: chunks sent or stored
-  std::string
-      tree;  // the summation tree of chunk 0, e.g. "((0+1)+2)"; empty where nothing is summed
+  // The summation tree of chunk 0, e.g. "((0+1)+2)"; empty where nothing is summed.
+  std::string tree;
 };
 
 Counters counters_of(const Proof& proof);

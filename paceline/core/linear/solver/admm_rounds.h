@@ -1,7 +1,8 @@
 // AdmmRounds: consensus ADMM, with the vectors of a rank by which its proofs and traces go.
 //
-//   x = argmin f(x) + penalty/2 |x - z + u|^2,   z = consensus of all ranks' x + u,   u = u + x -
-//   z,
+//   x = argmin f(x) + penalty/2 |x - z + u|^2
+//   z = consensus of all ranks' x + u
+//   u = u + x - z
 //
 // where f is the rank's samples' share of the mean loss (solver/consensus.h). Without a regulariser
 // the multipliers u of all ranks add up to 0 after each round. With exact solutions and no

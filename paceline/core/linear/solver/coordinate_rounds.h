@@ -23,8 +23,8 @@ struct CoordinateRoundsOptions {
   double rate = 0;  // of every step; 0: 1/L_j
   // Samples that each step draws for its derivative; 0: it takes all. REQUIRES: a rate, if above 0.
   std::size_t samples = 0;
-  double decay_steps =
-      0;  // step t of a rank, from 0, has rate decay_steps / (decay_steps + t); 0: rate
+  // Step t of a rank, from 0, has rate decay_steps / (decay_steps + t); 0: rate.
+  double decay_steps = 0;
   // The rank's features, counted from its first, in the order of the round's steps.
   std::function<std::vector<std::size_t>(const CoordinateBlock& block, std::int64_t round)> order;
 };

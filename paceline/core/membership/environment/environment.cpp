@@ -60,8 +60,8 @@ Result<> read_secret(const Variables& variables, Environment& environment) {
   return unreachable_secret(file, fd, secret.error());
 }
 
-constexpr double kLongestMilliseconds =
-    1e12;  // 30 years; a clock of nanoseconds in 64 bits ends at 292
+// 30 years; a clock of nanoseconds in 64 bits ends at 292.
+constexpr double kLongestMilliseconds = 1e12;
 
 Result<> read_choices(const Variables& variables, Environment& environment) {
   if (const char* text = variables(variable::kTransport)) {

@@ -48,8 +48,8 @@ struct Environment {
   std::string job = "alone";
   std::uint64_t generation = 1;
   std::string store;  // "host:port"; empty in a world of one, and until the ranks have met
-  std::optional<Secret>
-      secret;  // set when there is a store; without a launcher of ours: when the user gave one
+  // Set when there is a store; without a launcher of ours: when the user gave one.
+  std::optional<Secret> secret;
   TransportChoice transport = TransportChoice::automatic;
   std::string engine;  // the plugin that carries collectives, "mpi_openmpi", "nccl"; empty: none
   bool reproducible = true;  // an engine adds in its own order: false then
@@ -59,8 +59,8 @@ struct Environment {
   transport::PortRange ports = {};                                 // for listening
   OwnLines own_lines = OwnLines::info;
   std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in
-  std::string
-      record_file;  // for the model of rank 0's steps (schedule/replay/model_file.h); empty: none
+  // For the model of rank 0's steps (schedule/replay/model_file.h); empty: none.
+  std::string record_file;
 
   bool is_server() const { return server_index >= 0; }
   // This process's number among the members of a generation, and how many these are.

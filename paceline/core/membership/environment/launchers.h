@@ -18,11 +18,11 @@ struct LauncherVariables {
              *node_rank = nullptr;  // nullptr: it does not tell
   const char* restarts = nullptr;
   const char* mpi = nullptr;  // the MPI library that it starts programs of
-  const char* tasks_per_node =
-      nullptr;  // as Slurm writes it, "2(x3),1", for a launcher without local_world_size
+  // Slurm writes "2(x3),1". It is for a launcher without local_world_size.
+  const char* tasks_per_node = nullptr;
   std::vector<const char*> signs;  // set in every worker of this launcher
-  std::vector<const char*>
-      identity;  // together unlike any other job's on this host, equal in all ranks
+  // Together unlike any other job's on this host, equal in all ranks.
+  std::vector<const char*> identity;
 };
 
 const std::vector<LauncherVariables>& launchers();

@@ -12,8 +12,8 @@ constexpr const char* kNodeRank = "PACELINE_NODE_RANK";
 constexpr const char* kJob = "PACELINE_JOB";
 constexpr const char* kGeneration = "PACELINE_GENERATION";
 constexpr const char* kStore = "PACELINE_STORE";  // "host:port"
-constexpr const char* kSecretFd =
-    "PACELINE_SECRET_FD";  // an inherited descriptor: 64 hexadecimal digits
+// An inherited descriptor: 64 hexadecimal digits.
+constexpr const char* kSecretFd = "PACELINE_SECRET_FD";
 constexpr const char* kSecretFile = "PACELINE_SECRET_FILE";  // a file of mode 0600 that holds them
 constexpr const char* kRole = "PACELINE_ROLE";               // worker, server
 constexpr const char* kServers = "PACELINE_SERVERS";         // beside the ranks
@@ -23,11 +23,11 @@ constexpr const char* kDeterminism = "PACELINE_DETERMINISM";   // reproducible, 
 constexpr const char* kOperationTimeout = "PACELINE_OPERATION_TIMEOUT";  // "600", "90s", "10min"
 constexpr const char* kStartTimeout = "PACELINE_START_TIMEOUT";  // the same, until all have met
 constexpr const char* kPortRange = "PACELINE_PORT_RANGE";  // "20000:20100": where sockets listen
-constexpr const char* kStallTime =
-    "PACELINE_STALL_TIME";                            // for tests: when a wait is told, "500ms"
+// For tests: when a wait is told, "500ms".
+constexpr const char* kStallTime = "PACELINE_STALL_TIME";
 constexpr const char* kProfile = "PACELINE_PROFILE";  // a file that `bench calibrate` has written
-constexpr const char* kRecord =
-    "PACELINE_RECORD";  // a file: `paceline profile` has rank 0 write the model of its steps there
+// A file: `paceline profile` has rank 0 write the model of its steps there.
+constexpr const char* kRecord = "PACELINE_RECORD";
 constexpr const char* kLog = "PACELINE_LOG";  // quiet, info, debug
 
 }  // namespace paceline::membership::variable

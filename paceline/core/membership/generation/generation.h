@@ -31,10 +31,10 @@ class FrameSink {
                             bool placed) = 0;
   virtual Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) = 0;
   virtual void failed(const Failure& why) = 0;  // once; nothing comes after it
-  virtual void departed(
-      int peer) = 0;  // the peer has ended its Job on purpose, or its loss is borne
-  virtual std::string heard_of(
-      int peer) const = 0;  // what the peer has called here that this rank has not; empty: nothing
+  // The peer has ended its Job on purpose, or its loss is borne.
+  virtual void departed(int peer) = 0;
+  // A call that the peer has made here and this rank has not; empty: none.
+  virtual std::string heard_of(int peer) const = 0;
 };
 
 // The places of all members, which all of them know alike.

@@ -14,8 +14,8 @@ namespace paceline::transport {
 class FrameConnection final : private FrameReceiver {
  public:
   struct Callbacks {
-    std::function<Result<>(const FrameHeader&, Bytes payload)>
-        on_frame;                                // a failure ends the connection
+    // A failure ends the connection.
+    std::function<Result<>(const FrameHeader&, Bytes payload)> on_frame;
     std::function<void(const Failure&)> on_end;  // once; may destroy the connection
   };
   FrameConnection(FileDescriptor socket, const StreamIdentity& identity, Callbacks callbacks);

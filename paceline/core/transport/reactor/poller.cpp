@@ -100,8 +100,8 @@ int Poller::wait(Deadline until) {
 
 void Poller::wake() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written =
-      ::write(wake_.get(), &one, sizeof one);  // full means: awake anyway
+  // Full means: awake anyway.
+  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
 }  // namespace paceline::transport

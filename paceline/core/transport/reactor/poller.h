@@ -16,8 +16,8 @@ namespace paceline::transport {
 // THREAD: one at a time; only wake() may be called from anywhere.
 class Poller {
  public:
-  using Callback =
-      std::function<void(std::uint32_t events)>;  // EPOLLIN, EPOLLOUT, EPOLLHUP, ... that are ready
+  // EPOLLIN, EPOLLOUT, EPOLLHUP, ... that are ready.
+  using Callback = std::function<void(std::uint32_t events)>;
   using TimerId = std::uint64_t;
 
   Poller();

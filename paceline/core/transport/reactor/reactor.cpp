@@ -19,8 +19,8 @@ namespace {
 // not at so many looks one after the other.
 constexpr std::chrono::milliseconds kPark{1}, kLongestPark{8};
 constexpr int kLooksOfOneLength = 16;
-constexpr int kLooksBetweenPolls =
-    32;  // a look at the rings costs nanoseconds, one at the poller a system call
+// A look at the rings costs nanoseconds, one at the poller a system call.
+constexpr int kLooksBetweenPolls = 32;
 
 // A thread spins this many times as long as what it moved took: where data come slowly, as over a
 // slow network, the processor is left to others, and to the kernel that carries them.
@@ -194,8 +194,8 @@ bool Reactor::turn() {
   if (completed_) {
     completed_ = false;
     if (waiters_ > 0) {
-      const std::lock_guard lock(
-          mutex_);  // so that a waiter between its test and its sleep is not missed
+      // Without it, a waiter between its test and its sleep would be missed.
+      const std::lock_guard lock(mutex_);
       waiters_changed_.notify_all();
     }
   }

@@ -27,8 +27,8 @@ class Pollable {
   virtual ~Pollable() = default;
   virtual bool poll() = 0;                // does what can be done now; returns whether anything was
   virtual bool flush() { return false; }  // sends what poll() has left unsent
-  virtual void set_asleep(
-      bool asleep) = 0;  // while asleep, the peer must ring a bell that the poller hears
+  // While asleep, the peer must ring a bell that the poller hears.
+  virtual void set_asleep(bool asleep) = 0;
 };
 
 struct ReactorOptions {

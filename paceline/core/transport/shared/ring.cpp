@@ -16,8 +16,8 @@ RingChannel::RingChannel(MutableBytes region, int side)
     : pair_(*reinterpret_cast<RingPair*>(region.data())),
       side_(side),
       capacity_((region.size() - sizeof(RingPair)) / 2) {
-  capacity_ = std::size_t{1} << (63 - __builtin_clzll(
-                                          capacity_));  // the region was rounded up to whole pages
+  // The region was rounded up to whole pages.
+  capacity_ = std::size_t{1} << (63 - __builtin_clzll(capacity_));
   std::byte* data = region.data() + sizeof(RingPair);
   out_data_ = data + static_cast<std::size_t>(side) * capacity_;
   in_data_ = data + static_cast<std::size_t>(1 - side) * capacity_;

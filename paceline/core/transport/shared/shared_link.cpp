@@ -127,8 +127,8 @@ class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
 
   bool poll() override {
     if (!open_) return false;
-    const bool closed =
-        medium_->peer_closed();  // before the last look at the ring, which may hold its goodbye
+    // Before the last look at the ring, which may hold its goodbye.
+    const bool closed = medium_->peer_closed();
     offers_.make_due();
     receiving_ = true;
     auto received = stream_.receive();

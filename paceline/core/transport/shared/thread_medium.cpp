@@ -48,8 +48,8 @@ class ThreadMedium final : public SharedMedium {
 
   Offering offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
     const std::lock_guard lock(common_->mutex);
-    own().segments.insert_or_assign(
-        segment, std::move(memory));  // kept until the peer has heard of its withdrawal
+    // Kept until the peer has heard of its withdrawal.
+    own().segments.insert_or_assign(segment, std::move(memory));
     return Offering::had;
   }
 

@@ -25,8 +25,8 @@ Found look_up(const std::string& host, int flags, int& error) {
   hints.ai_socktype = SOCK_DGRAM;
   hints.ai_flags = flags;
   addrinfo* found = nullptr;
-  error =
-      ::getaddrinfo(host.c_str(), "9", &hints, &found);  // port 9: some port, for connect() below
+  // Port 9: some port, for connect() below.
+  error = ::getaddrinfo(host.c_str(), "9", &hints, &found);
   return Found(error == 0 ? found : nullptr, &::freeaddrinfo);
 }
 
@@ -99,8 +99,8 @@ std::string address_for_others() {
   const auto named = resolve_tcp_address(host_name() + ":0");
   if (named && !is_loopback(named.value()) && is_own_address(named.value().host))
     return named.value().host;
-  const auto out = source_address_to(
-      "192.0.2.1");  // documentation's own network: only the default route leads there
+  // Documentation's own network: only the default route leads there.
+  const auto out = source_address_to("192.0.2.1");
   if (!is_loopback({out, 0})) return out;
   std::string first = out;
   ifaddrs* all = nullptr;

@@ -13,8 +13,8 @@
 namespace paceline::collective::testing {
 namespace {
 
-const std::size_t kBig =
-    ((kSanitized ? 1 : 3) << 18) + 1;  // f32: 3 MiB and one element, many segments
+// f32: 3 MiB and one element, many segments.
+const std::size_t kBig = ((kSanitized ? 1 : 3) << 18) + 1;
 
 struct Case {
   Job& job;

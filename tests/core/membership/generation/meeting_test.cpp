@@ -35,8 +35,8 @@ Environment rank_of(int rank, int world_size, const std::string& job,
 TEST(Meeting, OnOneHostRank0HandsOutItsAddressAndASecret) {
   transport::Reactor reactor, other;
   Environment first = rank_of(0, 2, "hand-out"), second = rank_of(1, 2, "hand-out");
-  std::jthread late(
-      [&] { meet(second, other, Deadline::in(second.start_timeout)); });  // may come before rank 0
+  // May come before rank 0.
+  std::jthread late([&] { meet(second, other, Deadline::in(second.start_timeout)); });
   const auto store = meet(first, reactor, Deadline::in(first.start_timeout));
   late.join();
   ASSERT_NE(store, nullptr);

@@ -324,8 +324,8 @@ TEST(Reactor, WhenIdleItBurnsNoProcessorTime) {
   reactor.drive_until([] { return false; }, Deadline::in(5ms));  // past the spin and the park
   const auto before = processor_time();
   Poller elsewhere;
-  elsewhere.wait(
-      Deadline::in(200ms));  // this thread sleeps; the communication thread has the baton
+  // This thread sleeps; the communication thread has the baton.
+  elsewhere.wait(Deadline::in(200ms));
   EXPECT_LT(processor_time() - before, 4ms) << "2 % of 200 ms";
 }
 

@@ -40,8 +40,8 @@ TEST(Ring, AnyInterleavingKeepsTheBytesInOrderBothWays) {
     Region region;
     std::array<RingChannel, 2> sides = {RingChannel(region.bytes(), 0),
                                         RingChannel(region.bytes(), 1)};
-    std::array<std::deque<std::byte>, 2>
-        model;  // what side s has written and the other has not read
+    // Bytes that side s has written and the other has not read.
+    std::array<std::deque<std::byte>, 2> model;
     std::array<std::uint64_t, 2> next = {0, 1000};
     for (int i = 0; i < 3000; ++i) {
       const std::size_t s = numbers.below(2);

@@ -83,8 +83,8 @@ TEST(StandstillMachine, ranks_that_do_the_same_are_never_told) {
   const auto below = [&](std::size_t limit) { return random() % limit; };
   for (int round = 0; round < 200; ++round) {
     constexpr std::size_t kRanks = 3, kLanes = 3;
-    std::vector<std::pair<std::uint32_t, bool>>
-        program;  // the lane of each call, and whether it is waited for
+    // The lane of each call, and whether it is waited for.
+    std::vector<std::pair<std::uint32_t, bool>> program;
     for (int call = 0; call < 30; ++call)
       program.emplace_back(static_cast<std::uint32_t>(below(kLanes)), below(2) == 0);
     std::vector<std::size_t> at(kRanks, 0);
