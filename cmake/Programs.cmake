@@ -1,17 +1,17 @@
-# Programs for people: the numbered examples and the micro benchmarks.
+# Whole programs: the numbered examples, those of tests and benches that are as large, and the micro benchmarks.
 
-# paceline_examples(): examples/NN_name/*.cpp -> the executable `name`. One that includes nothing of torch is not linked with
-# it, so it is built and started faster.
-function(paceline_examples)
-  paceline_folders(folders examples)
+# paceline_programs(PARENT): PARENT/[NN_]name/*.cpp -> the executable `name`. One that includes nothing of torch is not
+# linked with it, so it is built and started faster.
+function(paceline_programs parent)
+  paceline_folders(folders ${parent})
   foreach(folder IN LISTS folders)
-    paceline_glob(sources "examples/${folder}/*.cpp")
+    paceline_glob(sources "${parent}/${folder}/*.cpp")
     if(sources)
       string(REGEX REPLACE "^[0-9]+_" "" name "${folder}")
       add_executable(${name} ${sources})
       set(uses_torch)
       foreach(source IN LISTS sources)
-        file(STRINGS "${source}" includes LIMIT_COUNT 1 REGEX "#include [<\"](paceline/)?torch/")
+        file(STRINGS "${source}" includes LIMIT_COUNT 1 REGEX "#include [<\"](paceline/)?(torch/|train[.]h)")
         list(APPEND uses_torch ${includes})
       endforeach()
       target_link_libraries(${name} PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)

@@ -1,4 +1,4 @@
-"""What examples/02_fashion_mnist does, in PyTorch: DistributedDataParallel with Gloo on CPU, or a plain loop with one process.
+"""What tests/programs/fashion_mnist does, in PyTorch: DistributedDataParallel with Gloo on CPU, or a plain loop with one process.
 
 Started with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT by bench/against/ddp. Rank 0 prints one line of JSON.
 """

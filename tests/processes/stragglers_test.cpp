@@ -1,5 +1,5 @@
 // The example's --pace, --slow and --corrupt: draws, texts and effects.
-#include "examples/02_fashion_mnist/stragglers.h"
+#include "tests/programs/fashion_mnist/stragglers.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "examples/02_fashion_mnist/corruption.h"
+#include "tests/programs/fashion_mnist/corruption.h"
 #include "tests/support/seed.h"
 
 namespace paceline::test {

@@ -29,7 +29,7 @@ std::vector<LayerCost> equal_layers(int count) {
       {.forward = 1, .backward = 2, .output_bytes = 100, .weight_bytes = 1000, .saved_bytes = 300});
 }
 
-// The mlp of examples/02_fashion_mnist on a processor that computes 40 GFLOP a second.
+// The mlp of tests/programs/fashion_mnist on a processor that computes 40 GFLOP a second.
 std::vector<LayerCost> dense_layers(double samples) {
   std::vector<LayerCost> layers;
   for (const auto& [in, out] : {std::pair(784., 1024.), {1024., 1024.}, {1024., 10.}}) {

@@ -32,7 +32,7 @@ std::vector<LayerCost> layers_of(const std::vector<Sizes>& sizes) {
   return layers;
 }
 
-// The models of examples/02_fashion_mnist, layer by layer.
+// The models of tests/programs/fashion_mnist, layer by layer.
 std::vector<LayerCost> mlp() {
   return layers_of({{0, 784},
                     {784 * 1024 + 1024, 1024},

@@ -33,7 +33,7 @@ schedule::Model recorded_model(const std::vector<LayerSize>& sizes) {
   return model;
 }
 
-// The models of examples/02_fashion_mnist, layer by layer.
+// The models of tests/programs/fashion_mnist, layer by layer.
 schedule::Model recorded_mlp() {
   return recorded_model({{0, 784},
                          {784 * 1024 + 1024, 1024},

@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "../stage_choices.h"
 #include "corruption.h"
+#include "examples/stage_choices.h"
 #include "models.h"
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/pipeline/pipeline.h"

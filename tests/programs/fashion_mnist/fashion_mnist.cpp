@@ -1,10 +1,8 @@
-// Trains a network on Fashion-MNIST.
+// Trains a network on Fashion-MNIST with everything that Paceline can do behind an option: the
+// program of tests, benches and the quickstart. examples/02_mnist is the one to copy.
 //
 //   fashion_mnist --model cnn                          alone
 //   paceline run -n 2 -- fashion_mnist --model cnn     on two workers
-//
-// The training loop is in training.cpp; everything about Paceline in it is `DataParallel`, `weight`
-// and `step`.
 #include "options.h"
 #include "paceline/core/job/run_main.h"
 #include "training.h"

@@ -1,4 +1,4 @@
-// The options of this example's command line.
+// The options of this program's command line.
 #pragma once
 
 #include <cstdint>

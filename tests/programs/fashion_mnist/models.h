@@ -1,4 +1,4 @@
-// The networks of this example.
+// The networks of this program.
 #pragma once
 
 #include <torch/torch.h>

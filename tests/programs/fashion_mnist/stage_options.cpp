@@ -1,6 +1,6 @@
 #include "stage_options.h"
 
-#include "../stage_choices.h"
+#include "examples/stage_choices.h"
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/precision/precision.h"
 
