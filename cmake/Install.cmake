@@ -1,7 +1,8 @@
 # The files that `cmake --install` installs, and the packages that `cpack` makes of them.
 #
 #   bin/paceline                     the command
-#   include/paceline/...             headers; the doors (docs/map.md) are what to include
+#   include/paceline/*.h             the API: paceline.h, server.h, linear.h and, with torch, train.h
+#   include/paceline/.../            what these include; it may change between versions
 #   lib/paceline/                    plugins, with --component engines
 #   lib/libpaceline_{core,torch}.a   static: a Python extension or a program takes what it needs
 #   lib/cmake/paceline/              find_package(paceline COMPONENTS core torch)
@@ -13,9 +14,12 @@ include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/paceline")
 
 set(floors core)
+set(faces paceline/paceline.h paceline/server.h paceline/linear.h)
 if(PACELINE_WITH_TORCH)
   list(APPEND floors torch)
+  list(APPEND faces paceline/train.h)
 endif()
+install(FILES ${faces} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/paceline")
 foreach(floor IN LISTS floors)
   set_target_properties(paceline_${floor} PROPERTIES EXPORT_NAME ${floor})
   target_include_directories(paceline_${floor} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

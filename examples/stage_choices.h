@@ -6,8 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "paceline/core/plan/plan.h"
-#include "paceline/torch/pipeline/pipeline.h"
+#include "paceline/train.h"
 
 // --micro-batches N|auto; `parts`: what is cut. It gives paceline::automatic for auto.
 inline void add_micro_batches(CLI::App& app, int& micro_batches, const std::string& parts) {

@@ -1,8 +1,7 @@
 // Each worker adds its rank; all of them learn the sum. Try: paceline run -n 4 -- hello_world
 #include <cstdio>
 
-#include "paceline/core/collective/group/communicator.h"
-#include "paceline/core/job/job.h"
+#include "paceline/paceline.h"
 
 int main() {
   paceline::Job job = paceline::init();  // without `paceline run` it is a world of one

@@ -7,9 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/collective/collective.h"
-#include "paceline/core/job/job.h"
-#include "paceline/core/observe/observe.h"
+#include "paceline/paceline.h"
 
 namespace {
 

@@ -6,10 +6,7 @@
 #include <optional>
 
 #include "options.h"
-#include "paceline/core/base/stopwatch.h"
-#include "paceline/core/job/run_main.h"
-#include "paceline/core/linear/linear.h"
-#include "paceline/core/observe/observe.h"
+#include "paceline/linear.h"
 
 namespace linear = paceline::linear;
 namespace observe = paceline::observe;

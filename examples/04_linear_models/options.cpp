@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "paceline/core/linear/linear.h"
+#include "paceline/linear.h"
 
 namespace linear = paceline::linear;
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model.h"
-#include "paceline/torch/pipeline/pipeline.h"
+#include "paceline/train.h"
 
 namespace tiny_gpt {
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "paceline/torch/tensor/tensor.h"
+#include "paceline/train.h"
 
 namespace tiny_gpt {
 

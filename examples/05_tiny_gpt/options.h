@@ -5,7 +5,7 @@
 #include <string>
 
 #include "model.h"
-#include "paceline/torch/checkpoint/checkpoint.h"
+#include "paceline/train.h"
 
 namespace tiny_gpt {
 

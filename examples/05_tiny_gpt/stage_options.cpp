@@ -1,7 +1,7 @@
 #include "stage_options.h"
 
 #include "../stage_choices.h"
-#include "paceline/core/pipeline/pipeline.h"
+#include "paceline/train.h"
 
 namespace tiny_gpt {
 

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "layers.h"
-#include "paceline/core/pipeline/pipeline.h"
-#include "paceline/torch/pipeline/pipeline.h"
+#include "paceline/train.h"
 #include "trainee.h"
 
 namespace tiny_gpt {

@@ -7,8 +7,7 @@
 #include <iterator>
 #include <vector>
 
-#include "paceline/core/base/base.h"
-#include "paceline/core/linear/linear.h"
+#include "paceline/linear.h"
 
 namespace tiny_gpt {
 namespace {

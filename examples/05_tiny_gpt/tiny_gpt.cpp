@@ -4,7 +4,7 @@
 //   On two such pairs:                        paceline run -n 4 -- tiny_gpt --layout dp=2,tp=2
 // The model is in model.h, the loop in training.cpp.
 #include "options.h"
-#include "paceline/core/job/run_main.h"
+#include "paceline/paceline.h"
 #include "training.h"
 
 int main(int argc, char** argv) {

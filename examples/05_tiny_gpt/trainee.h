@@ -9,12 +9,7 @@
 #include <string>
 
 #include "options.h"
-#include "paceline/core/base/base.h"
-#include "paceline/core/mesh/mesh.h"
-#include "paceline/core/observe/observe.h"
-#include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/checkpoint/checkpoint.h"
-#include "paceline/torch/tensor/tensor.h"
+#include "paceline/train.h"
 
 namespace tiny_gpt {
 

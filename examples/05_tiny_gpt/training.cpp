@@ -9,11 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "paceline/core/base/base.h"
-#include "paceline/core/base/stopwatch.h"
-#include "paceline/core/mesh/mesh.h"
-#include "paceline/core/observe/observe.h"
-#include "paceline/torch/checkpoint/checkpoint.h"
+#include "paceline/train.h"
 #include "stage_options.h"
 #include "text.h"
 #include "trainee.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "options.h"
-#include "paceline/core/job/job.h"
+#include "paceline/paceline.h"
 
 namespace tiny_gpt {
 

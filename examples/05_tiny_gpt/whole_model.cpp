@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "model.h"
-#include "paceline/torch/parallel/parallel.h"
+#include "paceline/train.h"
 #include "trainee.h"
 
 namespace tiny_gpt {

@@ -52,6 +52,19 @@ def _forbidden(floor, room, other_floor, other_room):
     return f"rooms {room} and {other_room} stand side by side" if other_room in APART.get((floor, room), ()) else None
 
 
+def public_face(tree):
+    """examples, guides and consumers of the package include public headers alone"""
+    public = {path for path in tree.files("paceline", ".h") if path.count("/") == 1}
+    public |= {"paceline/plugins/mpi/mpi.h", "paceline/plugins/nccl/nccl.h"}
+    pages = [path for path in ("README.md", *tree.files("docs", ".md")) if tree.exists(path) and not path.startswith("docs/decisions/")]
+    for path in [*tree.sources("examples"), *tree.sources("tests/package"), *pages]:
+        for number, line in enumerate(tree.text(path).split("\n"), 1):
+            included = re.match(r'\s*#include [<"](paceline/[^>"]+)[>"]', line)
+            if included and included.group(1) not in public:
+                yield Violation(path, number, f"{included.group(1)} is no public header",
+                                "include paceline/paceline.h, train.h, server.h or linear.h; what users need of it belongs there")
+
+
 def no_include_cycles(tree):
     """no header includes itself, by whatever detour"""
     done, trail = set(), []
@@ -85,6 +98,10 @@ def no_torch_below_torch(tree):
                 if torch.match(include.path):
                     yield Violation(path, include.line, f"{include.path} is torch's, and {folder} knows no torch",
                                     "move the file to paceline/torch, or hand in plain values (Buffer) instead")
+    for path in [path for path in tree.files("paceline", ".h") if path.count("/") == 1 and path != "paceline/train.h"]:
+        for include in tree.includes(path):
+            if torch.match(include.path) or include.path == "paceline/train.h":
+                yield Violation(path, include.line, f"{include.path} needs torch", "include it from paceline/train.h, the one public header with torch")
 
 
 def command_links_no_torch(tree):
@@ -321,6 +338,7 @@ def tests_never_sleep(tree):
 
 # Tests whose subject is time itself.
 MAY_SLEEP = {
+    "tests/programs/fashion_mnist/stragglers.h": "a rank is slow on purpose: --slow and --pace are about time",
     "tests/core/collective/group/communicator_bits_test.cpp": "ranks come at random moments",
     "tests/core/collective/call/work_test.cpp": "who waits late is another case than who waits at once",
     "tests/core/transport/memory/process_memory_test.cpp": "a writer is stopped at a random moment",
@@ -346,7 +364,7 @@ def sources_built(tree):
             built.update(os.path.realpath(source) for source in re.findall(r'#include "([^"]+)"', gathered.read()))
     needs_mpi = ("paceline/plugins/mpi/", "tests/processes/mpi_programs/")
     needs_nccl = ("paceline/plugins/nccl/", "tests/plugins/nccl/")
-    needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "examples/")
+    needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "tests/programs/", "examples/")
     for folder in ("paceline", "tests", "examples", "bench"):
         for path in tree.files(folder, ".cpp"):
             if path.startswith(("paceline/python/", "bench/against/", "tests/house/", "tests/package/consumer/")):
@@ -431,7 +449,7 @@ def formatted(tree):
 
 
 ALL = [
-    include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
+    include_graph, public_face, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
     headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, mixing_graphs_documented, methods_and_policies_documented, pictures_are_current,
     sources_tested, tests_never_sleep, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
     *drawers.ALL, *unity.ALL, *words.ALL,

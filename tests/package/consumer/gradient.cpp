@@ -1,5 +1,4 @@
-#include <paceline/core/job/job.h>
-#include <paceline/torch/parallel/parallel.h>
+#include <paceline/train.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 

@@ -1,5 +1,4 @@
-#include <paceline/core/collective/collective.h>
-#include <paceline/core/job/job.h>
+#include <paceline/paceline.h>
 
 #include <cstdio>
 #include <vector>

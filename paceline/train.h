@@ -1,0 +1,43 @@
+// Paceline's public face for training with libtorch (docs/guide/data_parallel.md).
+//
+//   #include "paceline/train.h"
+//
+//   int main() {
+//     return paceline::run_main([](paceline::Job& job) {
+//       torch::nn::Linear model(8, 1);
+//       paceline::DataParallel parallel(model, job);
+//       torch::optim::SGD optimizer(model->parameters(), 0.1);
+//       for (int step = 0; step < 100; ++step) {
+//         optimizer.zero_grad();
+//         model->forward(torch::randn({32, 8})).square().mean().backward();
+//         parallel.step(optimizer);
+//       }
+//       return 0;
+//     });
+//   }
+//
+//   DataParallel, Mirrored, Join          replicas in step, by any schedule, codec and strategy
+//   DistributedOptimizer, clip_grad_norm  the same for loops that were written for one process
+//   SyncBatchNorm                         norms over the batches of all ranks
+//   DeviceMesh                            ranks on a grid: dp, tp, pp, cp
+//   parallelize(), ring_attention(), ...  layers and sequences that ranks share
+//   Layers, Pipeline, recompute()         models that are trained in stages
+//   Checkpoints, load_weights()           saves that go on with any number of ranks
+//   data::                                data sets, and which rank takes which samples
+//   Tickets                               parts of an epoch that rank 0 deals out
+//   optimizers::                          LARS, LAMB, quasi-Newton methods, SVRG
+#pragma once
+
+#include "paceline/core/collective/machines/tickets.h"
+#include "paceline/core/mesh/mesh.h"
+#include "paceline/core/pipeline/order/schedule_catalogue.h"
+#include "paceline/core/plan/recompute_segments.h"
+#include "paceline/paceline.h"
+#include "paceline/torch/checkpoint/checkpoint.h"
+#include "paceline/torch/data/data.h"
+#include "paceline/torch/optim/optim.h"
+#include "paceline/torch/parallel/parallel.h"
+#include "paceline/torch/pipeline/pipeline.h"
+#include "paceline/torch/precision/precision.h"
+#include "paceline/torch/strategy/strategy.h"
+#include "paceline/torch/tensor/tensor.h"
