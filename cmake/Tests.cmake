@@ -277,5 +277,5 @@ endfunction()
 function(paceline_package_tests)
   add_test(NAME ${PACELINE_TEST_PREFIX}package
            COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/package_test" "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
-  set_tests_properties(${PACELINE_TEST_PREFIX}package PROPERTIES TIMEOUT 300 COST ${PACELINE_TEST_COST})
+  set_tests_properties(${PACELINE_TEST_PREFIX}package PROPERTIES TIMEOUT 600 COST ${PACELINE_TEST_COST})
 endfunction()

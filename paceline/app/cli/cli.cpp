@@ -36,7 +36,7 @@ std::string command_help() {
          "bash)\n"
          "  --man [SUBCOMMAND]   a page for man: paceline --man run | man -l -\n\n"
          "Example:\n"
-         "  paceline run -n 2 build/release/bin/fashion_mnist --model cnn\n";
+         "  paceline run -n 2 build/release/bin/mnist\n";
 }
 
 // Descriptions of the subcommands, made from their options; it keeps their apps alive.

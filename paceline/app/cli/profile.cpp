@@ -31,7 +31,7 @@ constexpr const char* kProfileAbout =
     "parameter's size, shape and share of the forward pass, the backward pass and the update.";
 
 constexpr const char* kProfileMore = R"(Examples:
-  paceline profile --output mlp.json -- build/release/bin/fashion_mnist --model mlp --steps 30
+  paceline profile --output mnist.json -- build/release/bin/mnist --epochs 1
   paceline profile --output mlp.json -n 2 --timeout 10min -- ./train
   paceline bench schedule --ranks 2 --models mlp.json,bert-base    what schedules gain for it, on these links
   paceline plan pipeline --profile mlp.json --ranks 2              stages for it, if the program builds Layers

@@ -40,7 +40,7 @@ constexpr const char* kRunAbout =
     "Each line of their output has \"[rank] \" before it; only rank 0 gets stdin.";
 
 constexpr const char* kRunMore = R"(Examples:
-  paceline run -n 2 build/release/bin/fashion_mnist --model cnn
+  paceline run -n 2 build/release/bin/mnist
   paceline run -n 4 --timeout 10min -- python3 train.py --epochs 3
   PACELINE_RUN_NP=2 PACELINE_RUN_GRACE=5s paceline run ./train
   paceline run --hosts a:2,b:2 ./train             over ssh: 2 ranks on each of the hosts a and b, in the current folder
