@@ -11,6 +11,7 @@ import subprocess
 import xml.etree.ElementTree
 
 import drawers
+import front
 import unity
 import words
 from tree import APART, ROOMS, USES, Violation, place
@@ -452,5 +453,5 @@ ALL = [
     include_graph, public_face, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
     headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, mixing_graphs_documented, methods_and_policies_documented, pictures_are_current,
     sources_tested, tests_never_sleep, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
-    *drawers.ALL, *unity.ALL, *words.ALL,
+    *drawers.ALL, *front.ALL, *unity.ALL, *words.ALL,
 ]

@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 
 import drawers
+import front
 import rules
 import unity
 import words
@@ -109,6 +110,11 @@ BROKEN = [
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t f();  // For what it is\n"}),
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\n// What a message holds.\nstd::size_t f();\n"}),
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "// By rank: the chunks.\n#pragma once\n#include <cstddef>\nstd::size_t f();\n"}),
+    (front.readme_is_short, {"README.md": "word " * 901}),
+    (front.chart_is_current, {"docs/pictures/speed.svg": "<svg></svg>\n"}),
+    (front.chart_is_current, {"docs/pictures/speed.svg": "<svg></svg>\n", "scripts/readme_chart.py": "raise SystemExit('old')\n"}),
+    (front.changelog_is_cut, {"CHANGELOG.md": "## 1\n### Other\n- a\n"}),
+    (front.changelog_is_cut, {"CHANGELOG.md": "- a\n  b\n  c\n  d\n"}),
     (rules.formatted, {".clang-format": "BasedOnStyle: Google\n",
                        "paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t   f( );\n"}),
 ]
