@@ -88,9 +88,9 @@ int train(paceline::Job& job, const Options& options) {
     step = checkpoints->resume();
   }
 
+  const bool is_live = observe::is_terminal(stdout);
   std::optional<observe::Progress> progress;
-  if (tells)
-    progress.emplace(stdout, steps, observe::ProgressOptions{.live = observe::is_terminal(stdout)});
+  if (tells) progress.emplace(stdout, steps, observe::ProgressOptions{.live = is_live});
   while (step < steps && !(checkpoints && checkpoints->stopping())) {
     const data::GlobalBatches::Part part = batches.at(step);
     optimizer.param_groups()[0].options().set_lr(cosine(options.learning_rate, step, steps));
@@ -112,7 +112,9 @@ int train(paceline::Job& job, const Options& options) {
     if (step % batches.per_epoch() != 0) continue;
     if (progress) progress->pause();
     const double right = accuracy(job, model, test);
-    if (tells) std::printf("\nstep %d: test accuracy %.4f\n", static_cast<int>(step), right);
+    if (tells)
+      std::printf("%sstep %d: test accuracy %.4f\n", is_live ? "\n" : "", static_cast<int>(step),
+                  right);
   }
   progress.reset();
 
