@@ -1,5 +1,6 @@
 // Paceline's public face for training with libtorch (docs/guide/data_parallel.md).
 //
+//   #include <torch/torch.h>
 //   #include "paceline/train.h"
 //
 //   int main() {
