@@ -17,10 +17,10 @@ std::optional<OwnLines> own_lines_of(std::string_view text);
 // Sets it for this process, which begins with info. THREAD: any.
 void set_own_lines(OwnLines wanted);
 
-// Something is wrong, and the program goes on: told whatever is wanted. The text is one sentence
-// without a full stop, or several. THREAD: any; a line is written in one piece.
+// A warning, printed at every log level: something is wrong, and the program goes on. The text is
+// one sentence without a full stop, or several. THREAD: any; a line is written in one piece.
 void warn(std::string_view text);
-// Something that a user may want to know, or who looks for a cause alone.
+// Lines that are printed at levels info and debug.
 void inform(std::string_view text);
 void inform_debug(std::string_view text);
 

@@ -10,7 +10,7 @@ bool Assent::suits(const Request& request) {
   const Call& call = request.call;
   // The counts of an all_to_all differ from rank to rank, and are compared in pairs.
   const bool is_pairwise = call.operation == Operation::all_to_all && !call.counts.empty();
-  return !request.by_engine && call.note.empty() && !is_pairwise;
+  return request.route != Route::engine && call.note.empty() && !is_pairwise;
 }
 
 Assent::Assent(Form form, int rank, int ranks) {

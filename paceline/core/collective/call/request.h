@@ -5,6 +5,7 @@
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/collective/call/call.h"
+#include "paceline/core/collective/call/route.h"
 #include "paceline/core/collective/call/work.h"
 #include "paceline/core/collective/program/compiled_program.h"
 #include "paceline/core/collective/program/partition.h"
@@ -13,8 +14,8 @@ namespace paceline::collective {
 
 struct Request {
   Call call;
+  Route route = Route::programs;
   std::shared_ptr<const Plan> plan;  // nullptr: no program carries anything
-  bool by_engine = false;            // the group's engine does, once every rank has called
   ConstBuffer input;
   Buffer output;
   // The places of the plan's chunks in the input and in the output, in elements: the same lengths
@@ -27,10 +28,8 @@ struct Request {
                           // chunk into `segments`
   // Multiply the input by call.weight first, unless all ranks weigh the same.
   bool scale_input = false;
-  bool may_post = false;  // Group::posts, and no algorithm was asked for
-  bool gathers = false;   // Group::gathers, and no algorithm was asked for
-  // If it may post: the fingerprint of the call before an algorithm was chosen.
-  std::uint64_t print = 0;
+  // If the route is posted: the fingerprint of the call before a program was chosen for it.
+  std::uint64_t fingerprint = 0;
   Deadline deadline;
   std::shared_ptr<Work::State> work;
 

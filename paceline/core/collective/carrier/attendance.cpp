@@ -22,13 +22,14 @@ Attendance::Attendance(const Members& members, PostedCalls& posted_calls, const 
 
 void Attendance::begin() {
   roll_.enter(members_.rank(), request_.call);
-  posted_ = request_.may_post && posted_calls_.ready();
+  posted_ = collective::is_posted(request_.route) && posted_calls_.ready();
   if (posted_) return posted_calls_.post(mark_.sequence, request_);
-  const bool is_awaited_at_board = request_.may_post && posted_calls_.others_may_post();
+  const bool is_awaited_at_board = collective::is_posted(request_.route) && posted_calls_.others_may_post();
   if (is_awaited_at_board || !goes_by_assent()) return call_all();
   const Assent::Form form = members_.assent_form();
   assent_.emplace(form, members_.rank(), members_.size());
-  if (request_.gathers) gathered_.emplace(form, members_.rank(), members_.size(), request_);
+  if (request_.route == Route::gathered)
+    gathered_.emplace(form, members_.rank(), members_.size(), request_);
   is_gathering_ = gathered_.has_value();
   if (request_.call.weighted)
     weights_.emplace(form, members_.rank(), members_.size(), request_.call.weight);
@@ -106,7 +107,7 @@ std::optional<std::vector<int>> Attendance::awaited() const {
 // --- assent --------------------------------------------------------------------------------------
 
 bool Attendance::goes_by_assent() const {
-  if (request_.gathers) return true;
+  if (request_.route == Route::gathered) return true;
   // Stores must be told where each output lies, and go from each rank to each anyway.
   const bool stores = request_.plan && request_.plan->stores && members_.share_memory();
   return members_.size() >= Assent::kFewestRanks && !stores && Assent::suits(request_);

@@ -192,12 +192,12 @@ void BoardCalls::post(std::uint64_t sequence, const Request& request) {
   if (board_->has_posted(members_.rank(), sequence)) return;
   int awaiting = members_.size();
   if (Board::takes(bytes_of(request.call), members_.size())) {
-    board_->post(sequence, request.print, request.input.bytes());
+    board_->post(sequence, request.fingerprint, request.input.bytes());
   } else {
     const SharedReduction::Offer where = offer(request);
-    board_->post(sequence, request.print, std::as_bytes(std::span(&where, 1)));
+    board_->post(sequence, request.fingerprint, std::as_bytes(std::span(&where, 1)));
     const bool all_equal = board_->may_be_awaited() &&
-                           board_->state(sequence, request.print) == Board::State::all_equal;
+                           board_->state(sequence, request.fingerprint) == Board::State::all_equal;
     if (all_equal && SharedReduction::is_for_owners(*board_, sequence))
       awaiting = members_.owners();
   }
@@ -212,7 +212,7 @@ void BoardCalls::sum_short(std::uint64_t sequence, const Request& request) {
 
 Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const Request& request) {
   if (!reduction_) {
-    switch (board_->state(sequence, request.print)) {
+    switch (board_->state(sequence, request.fingerprint)) {
       case Board::State::some_missing: return Progress::waiting;
       case Board::State::differs: leave_operation(); return Progress::by_messages;
       case Board::State::all_equal: break;

@@ -30,7 +30,7 @@ void LinkCalls::post(std::uint64_t sequence, const Request& request) {
   posted_ = sequence;
   const FrameHeader header{.type = FrameType::posted,
                            .sequence = sequence,
-                           .descriptor = request.print,
+                           .descriptor = request.fingerprint,
                            .group = group_};
   for (int rank = 0; rank < members_.size(); ++rank) {
     if (rank == members_.rank()) continue;
@@ -54,7 +54,7 @@ Result<PostedCalls::Progress> LinkCalls::advance(std::uint64_t sequence, const R
       continue;
     }
     const Post& theirs = post_of(rank, sequence);
-    if (theirs.fingerprint != request.print || theirs.bytes != request.input.size_bytes())
+    if (theirs.fingerprint != request.fingerprint || theirs.bytes != request.input.size_bytes())
       return Progress::by_messages;
   }
   if (!all) return Progress::waiting;

@@ -34,10 +34,6 @@ class LinkCalls final : public PostedCalls, private transport::SendListener {
   // `members` and `traffic` outlive it.
   LinkCalls(const Members& members, std::uint32_t group, Traffic& traffic);
 
-  // The same on all members. THREAD: any.
-  bool takes(std::size_t input_bytes) const {
-    return input_bytes <= longest_ && members_.size() <= kMostRanks;
-  }
   bool ready() const override { return !given_up_; }
   void give_up() override { given_up_ = true; }
   void take_back() override { give_up(); }  // nobody writes there
@@ -59,6 +55,9 @@ class LinkCalls final : public PostedCalls, private transport::SendListener {
     std::size_t bytes = 0;
     std::vector<std::byte> input;
   };
+  bool takes(std::size_t input_bytes) const {
+    return input_bytes <= longest_ && members_.size() <= kMostRanks;
+  }
   void sent(std::uint64_t) override { --unsent_; }
   Post& post_of(int rank, std::uint64_t sequence) {
     return posts_[static_cast<std::size_t>(rank)][sequence % 2];

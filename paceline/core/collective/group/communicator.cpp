@@ -24,6 +24,7 @@ using collective::check_reduction;
 using collective::Group;
 using collective::Partition;
 using collective::Request;
+using collective::Route;
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::~Communicator() {
@@ -51,7 +52,7 @@ std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtyp
   if (!collective::is_carried_by_programs(operation)) return {};
   auto names =
       impl_->choice.names(operation, impl_->shape, impl_->needs_one_rounding(operation, op, dtype));
-  if (impl_->group->has_board({.operation = operation, .op = op, .dtype = dtype}))
+  if (has_board(impl_->route_facts, {.operation = operation, .op = op, .dtype = dtype}))
     names.push_back(kBoard);
   return names;
 }
@@ -62,7 +63,7 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
   for (const collective::Candidate& one : impl_->choice.candidates(
            operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
     forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
-  if (!impl_->group->has_board({.operation = operation, .op = op, .dtype = dtype}))
+  if (!has_board(impl_->route_facts, {.operation = operation, .op = op, .dtype = dtype}))
     return forecasts;
   const double announced =
       collective::assent_cost(impl_->group->members().topology(), impl_->profile);
@@ -118,7 +119,8 @@ Communicator::Impl::Impl(collective::Opening opening)
       rank(group->members().rank()),
       size(group->members().size()),
       shape(group->members().shape()),
-      choice(collective::built_in_algorithms(), determinism, group->members().topology(), profile) {
+      choice(collective::built_in_algorithms(), determinism, group->members().topology(), profile),
+      route_facts(collective::RouteFacts::of(group->members(), engines)) {
   group->open();
   family->open.push_back(group);
 }
@@ -185,19 +187,17 @@ bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dt
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
-  const bool by_engine = takes_engine(request, algorithm);
-  const bool by_name = algorithm == kBoard;
-  if (by_name) choose_board(request);
-  request.may_post =
-      !by_engine && (by_name || (algorithm.empty() && group->posts(call) && prefers_posts(call)));
-  if (request.may_post) {
-    request.print = fingerprint(call);
+  request.route =
+      collective::choose_route(route_facts, request, algorithm, [&] { return prices_of(call); });
+  if (is_posted(request.route)) {
+    call.algorithm = algorithm;
+    request.fingerprint = fingerprint(call);
     if (BoardCalls::is_short(call) && group->try_at_once(request)) return Work::over_at_once(size);
+    algorithm = {};  // a program carries the call where this rank cannot post it
   }
-  request.gathers = !by_engine && algorithm.empty() && group->gathers(call);
-  if (by_engine) choose_engine(request);
-  else if (!request.gathers && collective::is_carried_by_programs(call.operation))
-    choose_program(request, by_name ? std::string_view() : algorithm);
+  if (request.route == Route::engine) choose_engine(request);
+  else if (request.route != Route::gathered && collective::is_carried_by_programs(call.operation))
+    choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   request.work = group->new_work(to_string(call));
   Work work(request.work);
@@ -225,35 +225,11 @@ collective::Shape Communicator::Impl::shape_with_root(int root) const {
   return asked;
 }
 
-// The engine takes every call that it can carry, also short ones.
-bool Communicator::Impl::takes_engine(const Request& request, std::string_view algorithm) const {
-  const auto is_of = [](ConstBuffer buffer, Memory::Kind kind) {
-    return buffer.count == 0 || buffer.memory.kind == kind;
-  };
-  const Memory::Kind memory = request.memory();
-  const std::string_view name = engines == nullptr ? "" : engines->traits().name;
-  const bool named = algorithm.empty() || algorithm == name;
-  const bool carries = engines != nullptr && engines->traits().memory == memory;
-  if (memory != Memory::Kind::host) {
-    const std::string call = to_string(request.call);
-    PACELINE_CHECK(is_of(request.input, memory) && is_of(request.output, memory),
-                   "{}: one buffer lies in device memory and one on the host; both must be in the "
-                   "same",
-                   call);
-    PACELINE_CHECK(carries && named,
-                   "{}: a buffer lies in device memory, which {}; start the job by `paceline run "
-                   "--transport nccl` and name no other algorithm, or copy it to the host first",
-                   call, carries ? "programs cannot read" : "nothing carries here");
-  }
-  return carries && named && collective::is_carried_by_programs(request.call.operation);
-}
-
 void Communicator::Impl::choose_engine(Request& request) const {
   Call& call = request.call;
   const std::string refusal = engines->refusal(engine_call(request));
   if (!refusal.empty()) throw_misuse(fmt::format("{}: {}", to_string(call), refusal));
   call.algorithm = engines->traits().name;
-  request.by_engine = true;
   if (request.memory() != Memory::Kind::host) request.scale_input = false;
 }
 
@@ -262,31 +238,20 @@ double Communicator::Impl::board_seconds(std::size_t bytes) const {
                                 profile);
 }
 
-// Few ranks have no cheaper way, and do not ask. Barriers have no programs.
-bool Communicator::Impl::prefers_posts(const Call& call) {
-  const bool is_cheapest = size < collective::Assent::kFewestRanks || !group->has_board(call) ||
-                           call.operation == Operation::barrier;
-  if (is_cheapest) return true;
+collective::RoutePrices Communicator::Impl::prices_of(const Call& call) {
   const std::size_t bytes = collective::size_class(call.count * size_of(call.dtype));
   const bool one_rounding = needs_one_rounding(call.operation, call.op, call.dtype);
   {
     const std::lock_guard lock(mutex);
-    const auto known = board_is_cheapest.find({bytes, one_rounding});
-    if (known != board_is_cheapest.end()) return known->second;
+    const auto known = route_prices.find({bytes, one_rounding});
+    if (known != route_prices.end()) return known->second;
   }
-  const double program = choice.choose(call.operation, {}, shape, bytes, one_rounding).seconds +
-                         collective::assent_cost(group->members().topology(), profile);
+  const collective::RoutePrices prices{
+      .board = board_seconds(bytes),
+      .program = choice.choose(call.operation, {}, shape, bytes, one_rounding).seconds +
+                 collective::assent_cost(group->members().topology(), profile)};
   const std::lock_guard lock(mutex);
-  return board_is_cheapest[{bytes, one_rounding}] = board_seconds(bytes) <= program;
-}
-
-// A program carries it where the board cannot, under the same name.
-void Communicator::Impl::choose_board(Request& request) const {
-  PACELINE_CHECK(group->has_board(request.call),
-                 "{}: algorithm 'board' is for barriers and all_reduces without weight and note of "
-                 "at least two ranks that share memory on one host; name another one, or none",
-                 to_string(request.call));
-  request.call.algorithm = kBoard;
+  return route_prices[{bytes, one_rounding}] = prices;
 }
 
 void Communicator::Impl::choose_program(Request& request, std::string_view algorithm) {

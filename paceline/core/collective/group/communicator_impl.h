@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "paceline/core/collective/group/choose_route.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/group.h"
 #include "paceline/core/collective/group/open_communicator.h"
@@ -48,6 +49,7 @@ class Communicator::Impl {
   std::uint64_t machines = 0;  // the same of attached machines
   const int exceptions = std::uncaught_exceptions();
 
+  const collective::RouteFacts route_facts;
   double board_seconds(std::size_t bytes) const;  // what the model says (price/board_cost.h)
   // Whether sums of a 16-bit type must be rounded once.
   bool needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const;
@@ -67,17 +69,16 @@ class Communicator::Impl {
   }
 
  private:
-  bool takes_engine(const collective::Request& request, std::string_view algorithm) const;
   void choose_engine(collective::Request& request) const;
-  void choose_board(collective::Request& request) const;
-  bool prefers_posts(const collective::Call& call);  // the same for all calls that match
+  collective::RoutePrices prices_of(const collective::Call& call);
   void choose_program(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, int root);
 
   std::mutex mutex;
   std::map<std::pair<const collective::Algorithm*, int>, std::shared_ptr<const collective::Plan>>
-      plans;                                                       // by algorithm and root
-  std::map<std::pair<std::size_t, bool>, bool> board_is_cheapest;  // by length and one rounding
+      plans;  // by algorithm and root
+  // Prices by length and one rounding.
+  std::map<std::pair<std::size_t, bool>, collective::RoutePrices> route_prices;
 };
 
 }  // namespace paceline

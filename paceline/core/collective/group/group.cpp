@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/group/choose_route.h"
 
 namespace paceline::collective {
 namespace {
@@ -19,11 +20,6 @@ bool is_point_to_point(FrameType type) {
          type == FrameType::message;
 }
 
-bool share_memory(const Members& members) {
-  const topology::Topology topology = members.topology();
-  return topology.hosts.size() == 1 && topology.within_a_host == topology::LinkClass::memory;
-}
-
 }  // namespace
 
 Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
@@ -36,9 +32,7 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       stall_time_(stall_time),
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
-      share_memory_(share_memory(members_)),
-      longest_gathered_(GatheredInputs::longest_input(members_.assent_form(), members_.size(),
-                                                      members_.topology().hosts.size() == 1)),
+      share_memory_(RouteFacts::of(members_, nullptr).shares_memory),
       board_calls_(members_, id, traffic_),
       link_calls_(members_, id, traffic_),
       posted_calls_(share_memory_ ? static_cast<PostedCalls&>(board_calls_) : link_calls_) {}
@@ -77,17 +71,6 @@ void Group::submit_send(const std::shared_ptr<Group>& group, PointToPoint::Trans
 
 void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer) {
   group->reactor_->post([group, t = std::move(transfer)] { group->begin(t, &PointToPoint::recv); });
-}
-
-bool Group::posts(const Call& call) const {
-  return BoardCalls::suits(call, members_.size()) &&
-         (share_memory_ || link_calls_.takes(call.count * size_of(call.dtype)));
-}
-
-bool Group::gathers(const Call& call) const {
-  return call.operation == Operation::all_reduce && !call.weighted && call.note.empty() &&
-         !share_memory_ && members_.size() >= Assent::kFewestRanks &&
-         call.count * size_of(call.dtype) <= longest_gathered_;
 }
 
 bool Group::try_at_once(const Request& request) {
@@ -166,7 +149,8 @@ void Group::begin_next() {
 
 void Group::end_current_if_done() {
   if (!current_ || !current_->done()) return;
-  if (current_->request().by_engine ? !carried_by_engine() : !board_calls_.meet()) return;
+  const bool by_engine = current_->request().route == Route::engine;
+  if (by_engine ? !carried_by_engine() : !board_calls_.meet()) return;
   carriage_.reset();
   current_->publish();
   ++traffic_.operations;
@@ -208,7 +192,8 @@ bool Group::poll() {
     is_looked_at_ = false;
   }
   if (!current_) return false;
-  if (current_->done() && !current_->request().by_engine) {  // the last posted bytes have left
+  if (current_->done() &&
+      current_->request().route != Route::engine) {  // all posted bytes have left
     const std::uint64_t sequence = current_->sequence();
     go_on();
     return !current_ || current_->sequence() != sequence;
@@ -279,7 +264,7 @@ Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
   return taken;
 }
 
-// Says so of an operation that this rank has not begun.
+// Whether a frame of this operation may arrive before this rank has begun it.
 bool Group::may_come(std::uint64_t sequence) const {
   const std::uint64_t last = posted_ == next_sequence_ ? posted_ + 1 : next_sequence_;
   return next_sequence_ <= sequence && sequence <= last;

@@ -44,15 +44,6 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void check_alive() const;
   // The group lives at least until the call has reached the driver. THREAD: any.
   static void submit(const std::shared_ptr<Group>& group, Request request);
-  // Whether ranks post this call, when they can: the same for all calls that match. THREAD: any.
-  bool posts(const Call& call) const;
-  // Whether the ranks have a board for the call, or will have one after their first call: the same
-  // for all calls that match. THREAD: any.
-  bool has_board(const Call& call) const {
-    return share_memory_ && BoardCalls::suits(call, members_.size());
-  }
-  // Whether the call's assent carries its inputs: the same for all calls that match. THREAD: any.
-  bool gathers(const Call& call) const;
   // Carries a call that ranks post out here and now, if no rank must be waited for longer than
   // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
   bool try_at_once(const Request& request);
@@ -131,10 +122,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // THREAD: driver.
   Traffic traffic_;
   PointToPoint point_to_point_;
-  const bool share_memory_;             // all members
-  const std::size_t longest_gathered_;  // input, in bytes
-  BoardCalls board_calls_;              // if they do
-  LinkCalls link_calls_;                // else
+  const bool share_memory_;  // all members
+  BoardCalls board_calls_;   // if they do
+  LinkCalls link_calls_;     // else
   PostedCalls& posted_calls_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this

@@ -30,10 +30,10 @@ class Choice {
 
   // The algorithm of that name, or without one the cheapest that the determinism allows, and the
   // segments that suit it. THROWS Error (misuse) that lists the names. THREAD: any. `one_rounding`:
-  // only those that round sums of 16-bit types once. COST: the first time for a length a
-  // simulation of each candidate that might be the cheapest by what it states, then a look into a
-  // table. An all_to_all of 0 bytes is one with
-  // counts, which no algorithm for equal ones gets unless it is named.
+  // only those that round sums of 16-bit types once. COST: the first
+  // call for a length simulates the candidates whose lower bound may win; later calls look the
+  // answer up. An all_to_all of 0 bytes is one with counts, which no algorithm for equal counts
+  // gets unless it is named.
   Candidate choose(Operation operation, std::string_view name, const Shape& shape,
                    std::size_t bytes, bool one_rounding = false);
 

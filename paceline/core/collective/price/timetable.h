@@ -44,8 +44,8 @@ struct Timetable {
   std::vector<std::vector<Work>> rounds;  // by rank and round
 };
 
-// REQUIRES: the programs meet (THROWS Error, misuse), as verified ones do. In place: a copy of
-// memory onto itself is none. COST: most of it goes into who pays for a chunk; without, nobody.
+// REQUIRES: the programs meet (THROWS Error, misuse), as verified ones do. In place, a copy onto
+// itself costs nothing. COST: with_payers takes most of the time.
 Timetable timetable_of(std::span<const Program> programs, bool with_payers = true);
 Timetable timetable_of(const Algorithm& algorithm, const Shape& shape, bool with_payers = true);
 

@@ -56,8 +56,8 @@ Program partial(Program program);
 // (verify says so).
 Program without_stores(Program program);
 
-// The way back: rounds in reverse order, and each message goes from who took it to who sent it, now
-// as a copy from output to output. Of a reduction to one rank it makes the broadcast from there, of
+// The reverse program: rounds in reverse order, sender and receiver exchanged, each message a copy
+// from output to output. Of a reduction to one rank it makes the broadcast from there, of
 // a reduce_scatter the all_gather.
 Program way_back(const Program& program);
 

@@ -8,7 +8,7 @@
 namespace paceline::collective {
 
 // Operations that are made of chunks, so that programs can be shown and proved. Those of a barrier
-// have no bytes: chunk r is rank r's word that it has come.
+// have no bytes: chunk r is rank r's arrival signal.
 bool has_programs(Operation operation);
 // Operations that programs carry out when they are called: not barrier, of which every rank hears
 // by the calls themselves (docs/decisions/0002-calls-go-to-all-ranks.md).

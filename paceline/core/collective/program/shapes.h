@@ -8,10 +8,10 @@
 
 namespace paceline::collective {
 
-// Those of `ranks` ranks that fit, each with programs of its own: nothing known; trees of other
-// radices; hosts of equal and of unequal length, in a row and in turns; grids of two and of more
-// dimensions. All have root 0 and rank 0. Empty: the algorithm fits no shape of this many ranks
-// that is known here.
+// Every shape of `ranks` ranks for which the algorithm builds a different program: no topology
+// given; other tree radices; hosts of equal and of unequal size, their ranks in blocks and in
+// turns; grids of two and of more dimensions. All have root 0 and rank 0. Empty: the algorithm fits
+// no shape of this many ranks that is known here.
 std::vector<Shape> shapes_of(const Algorithm& algorithm, int ranks);
 
 // Roots to prove an operation for: all up to 16 ranks, else the first two, the middle one and the

@@ -26,9 +26,9 @@ double regulariser_conjugate(const Problem& problem, std::span<const double> v);
 // The soft threshold: v, moved towards 0 by `by`, but not beyond it.
 double soft_threshold(double v, double by);
 
-// Whether the loss can take these labels, the regulariser is none that makes no sense, and there
-// are samples. A failure (misuse) names the first sample whose label is wrong, by its number from 1
-// on.
+// Whether the loss can take these labels, the regularisation strengths are finite and not negative,
+// and there are samples. A failure (misuse) names the first sample whose label is wrong, by its
+// number from 1 on.
 Result<> check_problem(const Problem& problem, const Samples& samples);
 
 }  // namespace paceline::linear

@@ -2,8 +2,9 @@
 // places.
 //
 // A place is a file descriptor and a buffer that anyone on the network can have for the asking.
-// Each address has a share, so that a stranger who takes many crowds out himself; without a place
-// for the newcomer the fullest address gives one. Within an address the oldest goes first.
+// Each address has a share, so that an address that opens too many connections displaces only its
+// own; without a place for the newcomer the fullest address gives one. Within an address the oldest
+// goes first.
 #pragma once
 
 #include <cstddef>

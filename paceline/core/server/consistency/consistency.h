@@ -41,7 +41,7 @@ struct Pacing {
   bool worker_updates = false;    // workers step their own copies and push differences
   // Steps that close without some workers:
   int spare = 0;                      // the number of workers that a step does not wait for
-  std::optional<machine::Time> wait;  // after the first push, others are waited for so long
+  std::optional<machine::Time> wait;  // how long a step waits for other pushes after its first
   int quorum = 1;                     // with `wait`: no step has fewer pushes
   Late late = Late::drop;
 

@@ -28,7 +28,7 @@ void notice_dead_peers(int fd) {
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
 }
 
-// Between what answers so soon nothing is far enough to be estimated.
+// A round trip this short gives no usable estimate.
 constexpr std::chrono::microseconds kShort{1000};
 
 // The algorithm of a socket for which none was chosen.

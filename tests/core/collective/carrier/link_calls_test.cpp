@@ -119,7 +119,7 @@ class LinkCallsOfOne : public ::testing::Test {
         members(generation, {0, 1}),
         calls(members, 0, traffic) {
     request.call = {.operation = Operation::all_reduce, .dtype = Dtype::i32, .count = 2};
-    request.print = 5;
+    request.fingerprint = 5;
     request.input = {reinterpret_cast<const std::byte*>(input.data()), 2, Dtype::i32};
     request.output = {reinterpret_cast<std::byte*>(output.data()), 2, Dtype::i32};
   }

@@ -161,7 +161,7 @@ class GroupOfTwo : public ::testing::Test {
 // Rank 1 has named an algorithm, so it does not post; rank 0 does, and then calls as well.
 TEST_F(GroupOfTwo, AnOperationIsNotOverBeforeWhatItPostedHasLeft) {
   const Call call{.operation = Operation::barrier};
-  const auto work = submit({.call = call, .may_post = true, .print = fingerprint(call)});
+  const auto work = submit({.call = call, .route = Route::links, .fingerprint = fingerprint(call)});
   reactor_->run([this] { EXPECT_EQ(link_->held.size(), 1U) << "it is sent from the input"; });
   peer_calls(call);
   reactor_->run([] {});

@@ -1,0 +1,33 @@
+// Route: the carrier that takes a call to its end. It follows from facts that all ranks of a group
+// share (group/choose_route.h), so that all take the same one for calls that match.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace paceline::collective {
+
+enum class Route : std::uint8_t {
+  programs,  // messages, or reads of a peer's memory, as a program says (carrier/execution.h)
+  board,     // a board in shared memory (carrier/board_calls.h)
+  links,     // a frame from each rank to each (carrier/link_calls.h)
+  gathered,  // the frames of the assent, which carry the inputs (carrier/gathered_inputs.h)
+  engine,    // another project's library (engine/engine.h)
+};
+
+constexpr std::string_view name_of(Route route) {
+  switch (route) {
+    case Route::board: return "board";
+    case Route::links: return "links";
+    case Route::gathered: return "gathered";
+    case Route::engine: return "engine";
+    default: return "programs";
+  }
+}
+
+// The ranks post these calls (carrier/posted_calls.h); a program carries them where one cannot.
+constexpr bool is_posted(Route route) {
+  return route == Route::board || route == Route::links;
+}
+
+}  // namespace paceline::collective
