@@ -7,9 +7,9 @@
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/schedule/policy/policies.h"
-#include "paceline/core/schedule/policy/simulate.h"
 #include "paceline/core/schedule/replay/shared_processors.h"
 #include "paceline/core/schedule/replay/trial.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 namespace paceline::schedule {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/core/schedule/policy/bounds.h"
 #include "paceline/core/schedule/policy/starting_plans.h"
+#include "paceline/core/schedule/simulation/bounds.h"
 
 namespace paceline::schedule {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 namespace paceline::schedule {
 

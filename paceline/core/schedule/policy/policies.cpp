@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/schedule/policy/fusion.h"
+#include "paceline/core/schedule/simulation/fusion.h"
 
 namespace paceline::schedule {
 namespace {

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "paceline/core/schedule/policy/codec_fusion.h"
 #include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/simulation/codec_fusion.h"
 
 namespace paceline::schedule {
 namespace {

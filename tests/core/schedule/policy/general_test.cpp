@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "paceline/core/schedule/policy/bounds.h"
-#include "paceline/core/schedule/policy/fusion.h"
 #include "paceline/core/schedule/policy/policies.h"
 #include "paceline/core/schedule/policy/starting_plans.h"
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "paceline/core/schedule/simulation/bounds.h"
+#include "paceline/core/schedule/simulation/fusion.h"
 #include "tests/support/nightly.h"
 
 namespace paceline::schedule {

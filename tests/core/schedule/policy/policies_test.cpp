@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/base/result.h"
-#include "paceline/core/schedule/policy/fusion.h"
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "paceline/core/schedule/simulation/fusion.h"
 
 namespace paceline::schedule {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/schedule/path/dispatch.h"
-#include "paceline/core/schedule/policy/simulate.h"
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 namespace paceline::schedule {
 namespace {

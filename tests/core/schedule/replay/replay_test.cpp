@@ -4,7 +4,7 @@
 
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/policy/policies.h"
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 #include "tests/support/local_world.h"
 
 namespace paceline::schedule {

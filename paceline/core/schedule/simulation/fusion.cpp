@@ -1,4 +1,4 @@
-#include "paceline/core/schedule/policy/fusion.h"
+#include "paceline/core/schedule/simulation/fusion.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "paceline/core/schedule/policy/codec_fusion.h"
+#include "paceline/core/schedule/simulation/codec_fusion.h"
 
 #include <algorithm>
 #include <tuple>

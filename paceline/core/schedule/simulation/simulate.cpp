@@ -1,4 +1,4 @@
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/schedule/policy/processor_share.h"
+#include "paceline/core/schedule/simulation/processor_share.h"
 
 namespace paceline::schedule {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "paceline/core/schedule/policy/fusion.h"
+#include "paceline/core/schedule/simulation/fusion.h"
 
 namespace paceline::schedule {
 

@@ -1,4 +1,4 @@
-#include "paceline/core/schedule/policy/processor_share.h"
+#include "paceline/core/schedule/simulation/processor_share.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "paceline/core/schedule/policy/bounds.h"
+#include "paceline/core/schedule/simulation/bounds.h"
 
 #include <gtest/gtest.h>
 

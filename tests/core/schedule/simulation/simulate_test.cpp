@@ -1,5 +1,5 @@
 // Expected seconds are those of an executed model in Python, run on the same inputs.
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/core/schedule/policy/bounds.h"
-#include "paceline/core/schedule/policy/fusion.h"
 #include "paceline/core/schedule/policy/policies.h"
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "paceline/core/schedule/simulation/bounds.h"
+#include "paceline/core/schedule/simulation/fusion.h"
 #include "tests/support/seed.h"
 
 namespace paceline::schedule {
