@@ -32,7 +32,7 @@ SUB_ROOMS = {
     ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
     ("core", "server"): ["rules", "consistency", "table", "wire", "lending", "machine"],
-    ("core", "schedule"): ["order", "simulation", "policy", "policies", "path", "replay", "adapt"],
+    ("core", "schedule"): ["order", "simulation", "policies", "path", "replay", "adapt"],
     ("torch", "replica"): ["parts", "watch", "grads"],
     ("torch", "pipeline"): ["measured", "recompute"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],

@@ -11,7 +11,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/local_world.h"
-#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policies/policies.h"
 #include "paceline/core/schedule/simulation/simulate.h"
 #include "paceline/core/server/server.h"
 #include "tests/support/local_world.h"

@@ -8,7 +8,8 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policies/policies.h"
+#include "paceline/core/schedule/policies/survey_methods.h"
 #include "paceline/core/schedule/replay/replay_models.h"
 #include "paceline/core/schedule/simulation/bounds.h"
 #include "paceline/core/schedule/simulation/fusion.h"

@@ -1,11 +1,12 @@
-#include "paceline/core/schedule/policy/starting_plans.h"
+#include "paceline/core/schedule/policies/starting_plans.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
-#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policies/policies.h"
+#include "paceline/core/schedule/policies/survey_methods.h"
 #include "paceline/core/schedule/simulation/codec_fusion.h"
 
 namespace paceline::schedule {

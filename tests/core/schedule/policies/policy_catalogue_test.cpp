@@ -1,4 +1,4 @@
-#include "paceline/core/schedule/policy/policy_catalogue.h"
+#include "paceline/core/schedule/policies/policy_catalogue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

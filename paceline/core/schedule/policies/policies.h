@@ -1,14 +1,17 @@
-// The policies of the gradient path: each makes a plan of a model. `general` searches (general.h).
-// docs/schedules/ has a page for each.
+// The policies of the gradient path: each makes a plan of a model. docs/schedules/ has a page for
+// each.
 #pragma once
 
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <optional>
+#include <string>
 
 #include "paceline/core/schedule/order/buckets.h"
 #include "paceline/core/schedule/order/costs.h"
 #include "paceline/core/schedule/order/gradient_plan.h"
 #include "paceline/core/schedule/order/model.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 namespace paceline::schedule {
 
@@ -50,11 +53,25 @@ struct PrioritySettings {
 // reads first overtake the rest (Jayarajan et al., MLSys 2019; Peng et al., SOSP 2019).
 Plan priority(const Model& model, const PrioritySettings& settings = {});
 
-// The survey's seven methods, with its names and settings: BSP-PS, BSP-A2A, WFBP-PS, WFBP-A2A,
-// MG-WFBP, ByteScheduler-PS, ByteScheduler-A2A. Without servers, only the four that need none.
-// `crosses_barrier` applies to ByteScheduler, as its paper describes it; the survey's scripts ran
-// it with a barrier.
-std::vector<Plan> survey_methods(const Model& model, const LinkCosts& links,
-                                 bool crosses_barrier = true);
+struct GeneralSettings {
+  Conditions conditions = {};
+  std::optional<Path> only = {};  // restricts plans to this path
+  bool crosses_barrier = true;    // else only plans with a barrier
+  int most_simulations = 500;     // of the local search; the starting plans come in addition
+  std::uint64_t seed = 1;
+};
+
+struct GeneralPlan {
+  Plan plan;  // called "general"
+  double seconds = 0;
+  std::string start;         // the starting plan that the search improved, "MG-WFBP" or "prio"
+  double start_seconds = 0;  // its seconds: no starting plan is faster
+  int simulations = 0;
+};
+
+// Takes the fastest starting plan, then improves it by a local search: merge, split and shift
+// groups, change codec, path, priority, parts and window. Every codec of `costs` may be used. Equal
+// arguments give equal plans. COST: some tenths of a second for BERT-Large.
+GeneralPlan general(const Model& model, const Costs& costs, const GeneralSettings& settings = {});
 
 }  // namespace paceline::schedule
