@@ -5,17 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "paceline/app/cli/bench.h"
-#include "paceline/app/cli/checkpoint.h"
-#include "paceline/app/cli/doctor.h"
+#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/manual.h"
-#include "paceline/app/cli/plan.h"
-#include "paceline/app/cli/profile.h"
-#include "paceline/app/cli/programs.h"
-#include "paceline/app/cli/run.h"
 #include "paceline/app/cli/shared/version.h"
-#include "paceline/app/cli/simulate.h"
-#include "paceline/app/cli/top.h"
 
 namespace paceline::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "paceline/app/cli/run.h"
+#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/version.h"
 
 namespace paceline::cli {
