@@ -1,18 +1,19 @@
-#include "paceline/torch/strategy/server/server_strategy.h"
-
+// Each model of consistency of tables on servers (core/server/consistency) is a strategy too: its
+// name, summary, reference and settings are the model's.
 #include <memory>
 
 #include "paceline/core/server/server.h"
+#include "paceline/torch/strategy/local/strategy_catalogue.h"
 #include "paceline/torch/strategy/server/server_synchrony.h"
 
 namespace paceline::strategy {
+namespace {
 
-Strategy server_strategy(std::string_view name, std::string_view reference) {
-  const server::Consistency consistency = server::parse_consistency(name).value().entry;
+Strategy on_servers(const server::Consistency& consistency) {
   return {
       .name = consistency.name,
       .summary = consistency.summary,
-      .reference = reference,
+      .reference = consistency.reference,
       .settings = consistency.settings,
       .make = [](const Settings&, const StrategyContext& context) -> parallel::MadeSynchrony {
         return {std::make_unique<ServerSynchrony>(
@@ -26,6 +27,15 @@ Strategy server_strategy(std::string_view name, std::string_view reference) {
       .on_servers = true,
       .closes_without_some =
           server::pacing_of({consistency, standard_settings(consistency.settings)}).skips_steps()};
+}
+
+}  // namespace
+
+std::vector<Strategy> server_strategies() {
+  std::vector<Strategy> all;
+  for (const server::Consistency& one : server::built_in_consistencies())
+    all.push_back(on_servers(one));
+  return all;
 }
 
 }  // namespace paceline::strategy
