@@ -102,7 +102,7 @@ class Tree:
         """The names of all files, without folders, and of those that CMake writes."""
         folders = [path for path in self.root.iterdir() if path.is_dir() and path.name not in (".git", ".venv", "build")]
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy", "schedule", "loss", "solvermethod", "rule", "consistency")}
+        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy", "schedule", "loss", "solvermethod", "rule", "consistency", "subcommand")}
 
     def sources(self, folder="paceline"):
         return self.files(folder, ".h", ".cpp")

@@ -5,22 +5,18 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/manual.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/version.h"
 
 namespace paceline::cli {
 namespace {
 
-std::vector<Subcommand> subcommands() {
-  return {run(), bench(), profile(), programs(), plan(), simulate(), doctor(), top(), checkpoint()};
-}
-
 std::string command_help() {
   return "Paceline trains one network on many processes.\n"
          "Usage: paceline SUBCOMMAND [options]\n\n"
          "Subcommands:\n" +
-         list_of(subcommands()) +
+         list_of(subcommands_of({})) +
          "\nOptions:\n"
          "  -h, --help  this text; `paceline SUBCOMMAND --help` tells more\n"
          "  --version   the version of Paceline\n"
@@ -36,7 +32,7 @@ struct Descriptions {
   std::vector<std::shared_ptr<const CLI::App>> apps;
   std::vector<Described> all;
   Descriptions() {
-    for (const auto& subcommand : subcommands()) {
+    for (const auto& subcommand : subcommands_of({})) {
       apps.push_back(subcommand.described());
       all.push_back({subcommand.name, subcommand.summary, apps.back().get()});
     }
@@ -83,8 +79,8 @@ int run_cli(const std::vector<std::string>& arguments) {
   }
   if (first == "--completion") return print_completion(arguments);
   if (first == "--man") return print_manual(arguments);
-  return run_one_of(subcommands(), "paceline", {"--help", "--version", "--completion", "--man"},
-                    arguments);
+  return run_one_of(subcommands_of({}), "paceline",
+                    {"--help", "--version", "--completion", "--man"}, arguments);
 }
 
 }  // namespace paceline::cli

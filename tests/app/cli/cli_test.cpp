@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "paceline/app/cli/commands/commands.h"
+#include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/app/cli/shared/version.h"
 
 namespace paceline::cli {
@@ -22,7 +22,7 @@ TEST(Cli, VersionIsThatOfTheProject) {
 }
 
 TEST(Cli, KnowsRun) {
-  EXPECT_EQ(run().name, "run");
+  EXPECT_EQ(catalogue::run().name, "run");
 }
 
 TEST(Cli, WrongUseIsTwo) {

@@ -1,27 +1,16 @@
-#include "paceline/app/cli/commands/commands.h"
+// `paceline bench`: measurements, each of which is a subcommand of its own.
 #include "paceline/app/cli/shared/subcommand_group.h"
 
-namespace paceline::cli {
-namespace {
-
-std::vector<Subcommand> benches() {
-  return {bench_calibrate(), bench_choose(),   bench_collective(), bench_layouts(),
-          bench_pipeline(),  bench_schedule(), bench_server()};
-}
-
-constexpr SubcommandGroup kBench = {
-    .who = "paceline bench",
-    .about = "Measures what this machine, or these hosts, can do.",
-    .question = "which measurement? As in `paceline bench collective --ranks 2`",
-    .example = "paceline bench collective --ranks 2 --algorithms all --html collectives.html",
-    .members = benches};
-
-}  // namespace
+namespace paceline::cli::catalogue {
 
 Subcommand bench() {
-  return {"bench", "measure: how fast collectives are, and which is best",
-          [](const std::vector<std::string>& arguments) { return run_group(kBench, arguments); },
-          [] { return described_group(kBench); }};
+  return subcommand_of(
+      {.name = "bench",
+       .summary = "measure: how fast collectives are, and which is best",
+       .about = "Measures what this machine, or these hosts, can do.",
+       .question = "which measurement? As in `paceline bench collective --ranks 2`",
+       .example = "paceline bench collective --ranks 2 --algorithms all --html collectives.html",
+       .place = 20});
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline::cli::catalogue

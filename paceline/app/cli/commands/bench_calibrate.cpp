@@ -1,3 +1,4 @@
+// `paceline bench calibrate`: measures the costs of links and cores here, as a profile.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -8,9 +9,9 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/bench/bench_ranks.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/measure/calibration.h"
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/base/durable_file.h"
@@ -119,9 +120,15 @@ int bench_calibrate_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand bench_calibrate() {
-  return {"calibrate", "what links cost here, for the choice of algorithms", bench_calibrate_main,
-          described_calibrate};
+  return {.name = "calibrate",
+          .summary = "what links cost here, for the choice of algorithms",
+          .main = bench_calibrate_main,
+          .described = described_calibrate,
+          .group = "bench"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

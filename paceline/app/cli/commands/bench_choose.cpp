@@ -1,3 +1,4 @@
+// `paceline bench choose`: whether the algorithms that the model chooses are the fastest.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,8 +9,8 @@
 
 #include "paceline/app/cli/bench/choice_report.h"
 #include "paceline/app/cli/bench/collective_options.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/ticker.h"
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/base/durable_file.h"
@@ -119,9 +120,15 @@ int bench_choose_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand bench_choose() {
-  return {"choose", "whether the chosen algorithms are the fastest", bench_choose_main,
-          described_choose};
+  return {.name = "choose",
+          .summary = "whether the chosen algorithms are the fastest",
+          .main = bench_choose_main,
+          .described = described_choose,
+          .group = "bench"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

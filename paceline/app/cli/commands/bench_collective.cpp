@@ -1,3 +1,4 @@
+// `paceline bench collective`: how long collectives take.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,9 +15,9 @@
 #include "paceline/app/cli/bench/collective_options.h"
 #include "paceline/app/cli/bench/collective_page.h"
 #include "paceline/app/cli/bench/collective_report.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/ticker.h"
 #include "paceline/app/cli/shared/version.h"
 #include "paceline/app/measure/pin.h"
@@ -194,9 +195,15 @@ int bench_collective_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand bench_collective() {
-  return {"collective", "time and bandwidth of collectives, by size and algorithm",
-          bench_collective_main, described_collective};
+  return {.name = "collective",
+          .summary = "time and bandwidth of collectives, by size and algorithm",
+          .main = bench_collective_main,
+          .described = described_collective,
+          .group = "bench"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -1,3 +1,4 @@
+// `paceline bench layouts`: runs a training program once for each layout, and compares them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,13 +13,13 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/layouts/layouts_table.h"
 #include "paceline/app/cli/shared/job_options.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/split_command.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/membership/environment/variables.h"
@@ -297,9 +298,15 @@ int bench_layouts_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand bench_layouts() {
-  return {"layouts", "a training program with each layout: traffic, storage, balance, speed",
-          bench_layouts_main, described_bench_layouts};
+  return {.name = "layouts",
+          .summary = "a training program with each layout: traffic, storage, balance, speed",
+          .main = bench_layouts_main,
+          .described = described_bench_layouts,
+          .group = "bench"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -1,3 +1,5 @@
+// `paceline bench pipeline`: a pipeline's order on these links, with waiting instead of
+// computation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,11 +13,11 @@
 #include "paceline/app/cli/bench/bench_ranks.h"
 #include "paceline/app/cli/bench/pipeline_bench_report.h"
 #include "paceline/app/cli/bench/waiting_stages.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/pipeline/pipeline_drawing.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/terminal.h"
 #include "paceline/core/base/durable_file.h"
 
@@ -159,9 +161,15 @@ int bench_pipeline_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand bench_pipeline() {
-  return {"pipeline", "a pipeline's schedule on these links, with waiting for work",
-          bench_pipeline_main, described_bench_pipeline};
+  return {.name = "pipeline",
+          .summary = "a pipeline's schedule on these links, with waiting for work",
+          .main = bench_pipeline_main,
+          .described = described_bench_pipeline,
+          .group = "bench"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

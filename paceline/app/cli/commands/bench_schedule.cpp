@@ -1,3 +1,4 @@
+// `paceline bench schedule`: measures the gain of schedules on these links.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,10 +15,10 @@
 #include "paceline/app/cli/bench/bench_ranks.h"
 #include "paceline/app/cli/bench/schedule_report.h"
 #include "paceline/app/cli/bench/schedule_timeline.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/core/base/durable_file.h"
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/observe/gather_trace.h"
@@ -368,9 +369,15 @@ int bench_schedule_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand bench_schedule() {
-  return {"schedule", "what schedules of gradients gain on these links", bench_schedule_main,
-          described_schedule};
+  return {.name = "schedule",
+          .summary = "what schedules of gradients gain on these links",
+          .main = bench_schedule_main,
+          .described = described_schedule,
+          .group = "bench"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -1,3 +1,4 @@
+// `paceline bench server`: how fast the servers of a job are, beside the workers' own all_reduce.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -5,8 +6,8 @@
 
 #include "paceline/app/cli/bench/server_bench_options.h"
 #include "paceline/app/cli/bench/server_report.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/ticker.h"
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/base/check.h"
@@ -126,9 +127,15 @@ int bench_server_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand bench_server() {
-  return {"server", "the servers' sums, pushes and pulls, beside the workers' all_reduce",
-          bench_server_main, described_server};
+  return {.name = "server",
+          .summary = "the servers' sums, pushes and pulls, beside the workers' all_reduce",
+          .main = bench_server_main,
+          .described = described_server,
+          .group = "bench"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

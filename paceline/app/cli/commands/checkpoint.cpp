@@ -1,27 +1,15 @@
-#include "paceline/app/cli/commands/commands.h"
+// `paceline checkpoint`: looks at what runs have saved.
 #include "paceline/app/cli/shared/subcommand_group.h"
 
-namespace paceline::cli {
-namespace {
-
-std::vector<Subcommand> looks() {
-  return {checkpoint_list(), checkpoint_show(), checkpoint_verify(), checkpoint_diff()};
-}
-
-constexpr SubcommandGroup kCheckpoint = {
-    .who = "paceline checkpoint",
-    .about = "Looks at the checkpoints that runs have saved.",
-    .question = "which look? As in `paceline checkpoint ls runs/a`",
-    .example = "paceline checkpoint verify runs/a",
-    .members = looks};
-
-}  // namespace
+namespace paceline::cli::catalogue {
 
 Subcommand checkpoint() {
-  return {
-      "checkpoint", "list, show, verify and compare what runs have saved",
-      [](const std::vector<std::string>& arguments) { return run_group(kCheckpoint, arguments); },
-      [] { return described_group(kCheckpoint); }};
+  return subcommand_of({.name = "checkpoint",
+                        .summary = "list, show, verify and compare what runs have saved",
+                        .about = "Looks at the checkpoints that runs have saved.",
+                        .question = "which look? As in `paceline checkpoint ls runs/a`",
+                        .example = "paceline checkpoint verify runs/a",
+                        .place = 90});
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline::cli::catalogue

@@ -1,3 +1,4 @@
+// `paceline checkpoint diff`: in what two steps differ.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -7,9 +8,9 @@
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
 #include "paceline/app/cli/checkpoint/checkpoint_options.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli {
 namespace {
@@ -73,8 +74,16 @@ std::shared_ptr<const CLI::App> described_diff() {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand checkpoint_diff() {
-  return {"diff", "in what two steps differ", diff_steps, described_diff};
+  return {.name = "diff",
+          .summary = "in what two steps differ",
+          .main = diff_steps,
+          .described = described_diff,
+          .group = "checkpoint",
+          .place = 40};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -1,3 +1,4 @@
+// `paceline checkpoint ls`: the committed steps of a run.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -7,10 +8,10 @@
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
 #include "paceline/app/cli/checkpoint/checkpoint_options.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/core/base/check.h"
 
 namespace paceline::cli {
@@ -68,9 +69,16 @@ int list_steps(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand checkpoint_list() {
-  return {"ls", "the steps that a run has saved", list_steps,
-          [] { return described_options(kListTexts); }};
+  return {.name = "ls",
+          .summary = "the steps that a run has saved",
+          .main = list_steps,
+          .described = [] { return described_options(kListTexts); },
+          .group = "checkpoint",
+          .place = 10};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

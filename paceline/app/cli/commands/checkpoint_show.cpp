@@ -1,12 +1,13 @@
+// `paceline checkpoint show`: the content of one step.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
 #include "paceline/app/cli/checkpoint/checkpoint_options.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli {
 namespace {
@@ -63,8 +64,16 @@ int show_step(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand checkpoint_show() {
-  return {"show", "what a step holds", show_step, [] { return described_options(kShowTexts); }};
+  return {.name = "show",
+          .summary = "what a step holds",
+          .main = show_step,
+          .described = [] { return described_options(kShowTexts); },
+          .group = "checkpoint",
+          .place = 20};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -1,3 +1,4 @@
+// `paceline checkpoint verify`: compares every byte with its checksum.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -7,10 +8,10 @@
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
 #include "paceline/app/cli/checkpoint/checkpoint_options.h"
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli {
 namespace {
@@ -75,9 +76,16 @@ int verify_steps(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand checkpoint_verify() {
-  return {"verify", "every byte against its checksum", verify_steps,
-          [] { return described_options(kVerifyTexts); }};
+  return {.name = "verify",
+          .summary = "every byte against its checksum",
+          .main = verify_steps,
+          .described = [] { return described_options(kVerifyTexts); },
+          .group = "checkpoint",
+          .place = 30};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -1,3 +1,4 @@
+// `paceline doctor`: tests what this host offers to a run, and names a remedy for each defect.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +11,10 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/split_command.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/version.h"
 #include "paceline/app/launch/hosts/host_checks.h"
 #include "paceline/core/base/check.h"
@@ -121,9 +122,15 @@ int doctor_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand doctor() {
-  return {"doctor", "what this host offers to a run, and what to do about the rest", doctor_main,
-          described_doctor};
+  return {.name = "doctor",
+          .summary = "what this host offers to a run, and what to do about the rest",
+          .main = doctor_main,
+          .described = described_doctor,
+          .place = 70};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -1,26 +1,16 @@
-#include "paceline/app/cli/commands/commands.h"
+// `paceline plan`: computes, before a run, how to divide a training among ranks.
 #include "paceline/app/cli/shared/subcommand_group.h"
 
-namespace paceline::cli {
-namespace {
-
-std::vector<Subcommand> plans() {
-  return {plan_pipeline()};
-}
-
-constexpr SubcommandGroup kPlan = {
-    .who = "paceline plan",
-    .about = "Computes from a recorded model how to divide its training among ranks.",
-    .question = "which plan? As in `paceline plan pipeline --profile mlp.json --ranks 2`",
-    .example = "paceline plan pipeline --profile mlp.json --ranks 4 --bandwidth 1gbit",
-    .members = plans};
-
-}  // namespace
+namespace paceline::cli::catalogue {
 
 Subcommand plan() {
-  return {"plan", "compute where a model's layers should stand, beside data parallelism",
-          [](const std::vector<std::string>& arguments) { return run_group(kPlan, arguments); },
-          [] { return described_group(kPlan); }};
+  return subcommand_of(
+      {.name = "plan",
+       .summary = "compute where a model's layers should stand, beside data parallelism",
+       .about = "Computes from a recorded model how to divide its training among ranks.",
+       .question = "which plan? As in `paceline plan pipeline --profile mlp.json --ranks 2`",
+       .example = "paceline plan pipeline --profile mlp.json --ranks 4 --bandwidth 1gbit",
+       .place = 50});
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline::cli::catalogue

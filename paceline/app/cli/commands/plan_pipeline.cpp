@@ -1,3 +1,4 @@
+// `paceline plan pipeline`: stages, replicas, micro-batches, time and memory, from a profile.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -7,11 +8,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/plan/plan_report.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/schedule/replay/model_file.h"
 
@@ -135,9 +136,15 @@ int plan_pipeline_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand plan_pipeline() {
-  return {"pipeline", "stages, replicas, micro-batches, time and memory, from a profile",
-          plan_pipeline_main, described_plan};
+  return {.name = "pipeline",
+          .summary = "stages, replicas, micro-batches, time and memory, from a profile",
+          .main = plan_pipeline_main,
+          .described = described_plan,
+          .group = "plan"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

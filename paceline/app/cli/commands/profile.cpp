@@ -1,3 +1,4 @@
+// `paceline profile`: runs a training program, and writes the model of its steps to a file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
+#include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/split_command.h"
 #include "paceline/core/base/check.h"
@@ -78,7 +79,7 @@ struct Words {
 };
 
 Words words_of(const std::vector<std::string>& arguments) {
-  const auto all = std::const_pointer_cast<CLI::App>(run().described());
+  const auto all = std::const_pointer_cast<CLI::App>(catalogue::run().described());
   std::string ignored;
   all->add_option(kOutput, ignored);
   SplitCommand split = split_command(*all, arguments);
@@ -147,7 +148,7 @@ int profile_main(const std::vector<std::string>& arguments) {
   const TemporaryFile recorded(output + ".recorded");
   DurableFile file("model file", output);
   ::setenv(membership::variable::kRecord, recorded.path.c_str(), 1);
-  const int code = run().main(words.of_run);
+  const int code = catalogue::run().main(words.of_run);
   if (std::filesystem::exists(recorded.path)) {
     keep(recorded.path, line.output, file);
     return code;
@@ -162,9 +163,15 @@ int profile_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand profile() {
-  return {"profile", "run a training program, and record its model for bench schedule and plan",
-          profile_main, described_profile};
+  return {.name = "profile",
+          .summary = "run a training program, and record its model for bench schedule and plan",
+          .main = profile_main,
+          .described = described_profile,
+          .place = 30};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

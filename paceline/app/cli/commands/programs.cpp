@@ -1,3 +1,4 @@
+// `paceline programs`: the catalogue of collectives to look at: listed, shown, drawn, proven.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/programs/drawing.h"
 #include "paceline/app/cli/programs/graph_text.h"
 #include "paceline/app/cli/programs/graphs_table.h"
@@ -23,6 +23,7 @@
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/split_command.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/terminal.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/processors.h"
@@ -258,9 +259,15 @@ int programs_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand programs() {
-  return {"programs", "list, show, draw and prove the collectives", programs_main,
-          described_programs};
+  return {.name = "programs",
+          .summary = "list, show, draw and prove the collectives",
+          .main = programs_main,
+          .described = described_programs,
+          .place = 40};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -1,3 +1,4 @@
+// `paceline run`: starts a program as a job on this host.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,13 +12,13 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/run/emit_options.h"
 #include "paceline/app/cli/shared/given_servers.h"
 #include "paceline/app/cli/shared/job_options.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/split_command.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/membership/environment/variables.h"
@@ -491,9 +492,15 @@ int run_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand run() {
-  return {"run", "start a program as N processes, on this host or several", run_main,
-          described_run};
+  return {.name = "run",
+          .summary = "start a program as N processes, on this host or several",
+          .main = run_main,
+          .described = described_run,
+          .place = 10};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

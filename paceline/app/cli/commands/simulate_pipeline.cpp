@@ -1,3 +1,4 @@
+// `paceline simulate pipeline`: a pipeline's order in virtual time.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,13 +7,13 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/pipeline/pipeline_drawing.h"
 #include "paceline/app/cli/pipeline/pipeline_options.h"
 #include "paceline/app/cli/pipeline/pipeline_report.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/terminal.h"
 
 namespace paceline::cli {
@@ -108,9 +109,15 @@ int simulate_pipeline_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand simulate_pipeline() {
-  return {"pipeline", "a pipeline's time, waiting and memory beside the closed forms",
-          simulate_pipeline_main, described_pipeline};
+  return {.name = "pipeline",
+          .summary = "a pipeline's time, waiting and memory beside the closed forms",
+          .main = simulate_pipeline_main,
+          .described = described_pipeline,
+          .group = "simulate"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

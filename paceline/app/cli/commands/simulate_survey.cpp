@@ -1,3 +1,4 @@
+// `paceline simulate survey`: the survey's tables beside the simulator's.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -7,9 +8,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/survey/survey_page.h"
 #include "paceline/app/cli/survey/survey_report.h"
 #include "paceline/core/base/check.h"
@@ -86,9 +87,15 @@ int survey_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand simulate_survey() {
-  return {"survey", "the survey's tables and figures beside simulated ones", survey_main,
-          described_survey};
+  return {.name = "survey",
+          .summary = "the survey's tables and figures beside simulated ones",
+          .main = survey_main,
+          .described = described_survey,
+          .group = "simulate"};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

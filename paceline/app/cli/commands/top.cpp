@@ -1,3 +1,4 @@
+// `paceline top`: the ranks of this host, live.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,10 +10,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/ranks_table.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/terminal.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/deadline.h"
@@ -96,8 +97,15 @@ int top_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace catalogue {
+
 Subcommand top() {
-  return {"top", "show live what the ranks of this host do", top_main, described_top};
+  return {.name = "top",
+          .summary = "show live what the ranks of this host do",
+          .main = top_main,
+          .described = described_top,
+          .place = 80};
 }
 
+}  // namespace catalogue
 }  // namespace paceline::cli

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
+#include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/schedule/schedule.h"
 #include "tests/support/temporary_folder.h"
@@ -44,7 +44,7 @@ class PlanPipeline : public ::testing::Test {
     const std::string out = folder_.file("plan.json");
     words.insert(words.end(), {"--profile", file_, "--json", out});
     ::testing::internal::CaptureStdout();
-    EXPECT_EQ(plan_pipeline().main(words), 0);
+    EXPECT_EQ(catalogue::plan_pipeline().main(words), 0);
     text_ = ::testing::internal::GetCapturedStdout();
     std::ifstream in(out);
     return Json::parse(in);
@@ -53,7 +53,7 @@ class PlanPipeline : public ::testing::Test {
   std::string refusal(Words words) {
     words.insert(words.end(), {"--profile", file_});
     try {
-      plan_pipeline().main(words);
+      catalogue::plan_pipeline().main(words);
       ADD_FAILURE() << ::testing::PrintToString(words) << " is taken";
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
@@ -163,7 +163,7 @@ TEST(PlanPipelineProfile, WithoutLayersOrWithoutAFileIsRefusedWithTheRemedy) {
   };
   for (const auto& [words, says] : uses) {
     try {
-      plan_pipeline().main(words);
+      catalogue::plan_pipeline().main(words);
       ADD_FAILURE() << ::testing::PrintToString(words) << " is taken";
     } catch (const Error& error) {
       for (const std::string& text : says) EXPECT_THAT(error.what(), HasSubstr(text));
@@ -173,9 +173,9 @@ TEST(PlanPipelineProfile, WithoutLayersOrWithoutAFileIsRefusedWithTheRemedy) {
 
 TEST(Plan, WithoutAPlanOrWithAnUnknownOneIsAWrongUse) {
   constexpr int kUsage = 2;
-  EXPECT_EQ(cli::plan().main({}), kUsage);
-  EXPECT_EQ(cli::plan().main({"pipelines"}), kUsage);
-  EXPECT_EQ(cli::plan().main({"--help"}), 0);
+  EXPECT_EQ(catalogue::plan().main({}), kUsage);
+  EXPECT_EQ(catalogue::plan().main({"pipelines"}), kUsage);
+  EXPECT_EQ(catalogue::plan().main({"--help"}), 0);
 }
 
 }  // namespace

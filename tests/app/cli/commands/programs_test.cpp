@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/app/cli/commands/commands.h"
+#include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/core/base/result.h"
 
 namespace paceline::cli {
@@ -77,7 +77,7 @@ std::vector<Wrong> wrong_uses() {
 TEST(Programs, WrongUsesAreNamedWithTheirRemedy) {
   for (const Wrong& wrong : wrong_uses()) {
     try {
-      programs().main(wrong.arguments);
+      catalogue::programs().main(wrong.arguments);
       ADD_FAILURE() << ::testing::PrintToString(wrong.arguments) << " is taken";
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::misuse) << error.what();

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "paceline/app/cli/commands/commands.h"
+#include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/core/base/result.h"
 #include "tests/support/temporary_folder.h"
 
@@ -27,7 +27,7 @@ TEST(SimulatePipeline, FourRanksAndEightMicroBatchesTakeThePublishedTimes) {
   const std::pair<std::string, double> published[] = {
       {"gpipe", 330}, {"1f1b", 330}, {"interleaved:chunks=2", 285}, {"zero_bubble", 270}};
   for (const auto& [schedule, milliseconds] : published) {
-    EXPECT_EQ(simulate_pipeline().main({"--schedule", schedule, "--json", file}), 0);
+    EXPECT_EQ(catalogue::simulate_pipeline().main({"--schedule", schedule, "--json", file}), 0);
     const auto json = nlohmann::json::parse(written(file));
     EXPECT_NEAR(json.at("makespan_ms").get<double>(), milliseconds, 1e-9) << schedule;
   }
@@ -39,7 +39,7 @@ TEST(SimulatePipeline, LatencyAndBandwidthMakeItLonger) {
   const Words words = {"--schedule", "gpipe",     "--stages", "2",           "--micro-batches",
                        "1",          "--latency", "1ms",      "--bandwidth", "1gbit",
                        "--message",  "125B",      "--json",   file};
-  EXPECT_EQ(simulate_pipeline().main(words), 0);
+  EXPECT_EQ(catalogue::simulate_pipeline().main(words), 0);
   const auto json = nlohmann::json::parse(written(file));
   EXPECT_NEAR(json.at("makespan_ms").get<double>(), 60 + 2 * 1.001, 1e-9);
 }
@@ -47,7 +47,9 @@ TEST(SimulatePipeline, LatencyAndBandwidthMakeItLonger) {
 TEST(SimulatePipeline, ThePictureKeepsTheCommandThatDrawsIt) {
   const test::TemporaryFolder folder;
   const std::string file = folder.file("run.svg");
-  EXPECT_EQ(simulate_pipeline().main({"--stages", "3", "--durations", "1:1:1", "--svg", file}), 0);
+  EXPECT_EQ(
+      catalogue::simulate_pipeline().main({"--stages", "3", "--durations", "1:1:1", "--svg", file}),
+      0);
   EXPECT_THAT(written(file),
               HasSubstr("<metadata>paceline simulate pipeline --schedule 1f1b --stages 3 "
                         "--micro-batches 8 --durations 1:1:1 --svg</metadata>"));
@@ -64,7 +66,7 @@ TEST(SimulatePipeline, WrongUsesAreNamedWithTheirRemedy) {
   };
   for (const auto& [arguments, says] : uses) {
     try {
-      simulate_pipeline().main(arguments);
+      catalogue::simulate_pipeline().main(arguments);
       ADD_FAILURE() << ::testing::PrintToString(arguments) << " is taken";
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::misuse) << error.what();

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/app/cli/commands/commands.h"
+#include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/core/base/result.h"
 
 namespace paceline::cli {
@@ -21,7 +21,7 @@ TEST(SimulateSurvey, wrong_uses_are_named_with_their_remedy) {
   };
   for (const auto& [arguments, says] : uses) {
     try {
-      simulate_survey().main(arguments);
+      catalogue::simulate_survey().main(arguments);
       ADD_FAILURE() << ::testing::PrintToString(arguments) << " is taken";
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
@@ -32,9 +32,9 @@ TEST(SimulateSurvey, wrong_uses_are_named_with_their_remedy) {
 
 TEST(Simulate, without_a_simulation_or_with_an_unknown_one_is_a_wrong_use) {
   constexpr int kUsage = 2;
-  EXPECT_EQ(simulate().main({}), kUsage);
-  EXPECT_EQ(simulate().main({"surveys"}), kUsage);
-  EXPECT_EQ(simulate().main({"--help"}), 0);
+  EXPECT_EQ(catalogue::simulate().main({}), kUsage);
+  EXPECT_EQ(catalogue::simulate().main({"surveys"}), kUsage);
+  EXPECT_EQ(catalogue::simulate().main({"--help"}), 0);
 }
 
 }  // namespace
