@@ -7,10 +7,12 @@
 
 #include "paceline/app/cli/manual.h"
 #include "paceline/app/cli/shared/subcommand.h"
-#include "paceline/app/cli/shared/version.h"
+#include "paceline/core/base/version.h"
 
 namespace paceline::cli {
 namespace {
+
+constexpr const char* kReleased = "2026-11-21";  // the date of man pages
 
 std::string command_help() {
   return "Paceline trains one network on many processes.\n"

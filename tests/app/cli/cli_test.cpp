@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "paceline/app/cli/commands/subcommand_entries.h"
-#include "paceline/app/cli/shared/version.h"
+#include "paceline/core/base/version.h"
 
 namespace paceline::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/bench/bench_ranks.h"
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/measure/calibration.h"

@@ -9,7 +9,7 @@
 
 #include "paceline/app/cli/bench/choice_report.h"
 #include "paceline/app/cli/bench/collective_options.h"
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/ticker.h"
 #include "paceline/app/measure/pin.h"

@@ -15,14 +15,14 @@
 #include "paceline/app/cli/bench/collective_options.h"
 #include "paceline/app/cli/bench/collective_page.h"
 #include "paceline/app/cli/bench/collective_report.h"
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/ticker.h"
-#include "paceline/app/cli/shared/version.h"
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/durable_file.h"
+#include "paceline/core/base/version.h"
 
 namespace paceline::cli {
 namespace {

@@ -14,12 +14,11 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/layouts/layouts_table.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/job_options.h"
-#include "paceline/app/cli/shared/output_file.h"
-#include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
-#include "paceline/app/cli/shared/split_command.h"
 #include "paceline/app/cli/shared/subcommand.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/membership/environment/variables.h"

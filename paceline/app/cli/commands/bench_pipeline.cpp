@@ -14,11 +14,10 @@
 #include "paceline/app/cli/bench/pipeline_bench_report.h"
 #include "paceline/app/cli/bench/waiting_stages.h"
 #include "paceline/app/cli/pipeline/pipeline_drawing.h"
-#include "paceline/app/cli/shared/output_file.h"
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"
-#include "paceline/app/cli/shared/terminal.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/core/base/durable_file.h"
 
 namespace paceline::cli {

@@ -6,7 +6,7 @@
 
 #include "paceline/app/cli/bench/server_bench_options.h"
 #include "paceline/app/cli/bench/server_report.h"
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/ticker.h"
 #include "paceline/app/measure/pin.h"

@@ -4,10 +4,10 @@
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
 #include "paceline/app/cli/checkpoint/checkpoint_options.h"
-#include "paceline/app/cli/shared/output_file.h"
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"
+#include "paceline/app/cli/shared/text.h"
 
 namespace paceline::cli {
 namespace {

@@ -11,13 +11,12 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
-#include "paceline/app/cli/shared/output_file.h"
-#include "paceline/app/cli/shared/parse.h"
-#include "paceline/app/cli/shared/split_command.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/subcommand.h"
-#include "paceline/app/cli/shared/version.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/app/launch/hosts/host_checks.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/version.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/job/job.h"
 

@@ -9,10 +9,10 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/plan/plan_report.h"
-#include "paceline/app/cli/shared/output_file.h"
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/schedule/replay/model_file.h"
 

@@ -12,8 +12,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/commands/subcommand_entries.h"
-#include "paceline/app/cli/shared/parse.h"
-#include "paceline/app/cli/shared/split_command.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/durable_file.h"
 #include "paceline/core/membership/environment/variables.h"

@@ -13,11 +13,10 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/run/emit_options.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/given_servers.h"
 #include "paceline/app/cli/shared/job_options.h"
-#include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
-#include "paceline/app/cli/shared/split_command.h"
 #include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"

@@ -8,9 +8,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/shared/output_file.h"
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/subcommand.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/app/cli/survey/survey_page.h"
 #include "paceline/app/cli/survey/survey_report.h"
 #include "paceline/core/base/check.h"

@@ -10,11 +10,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/ranks_table.h"
 #include "paceline/app/cli/shared/subcommand.h"
-#include "paceline/app/cli/shared/terminal.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/deadline.h"
 

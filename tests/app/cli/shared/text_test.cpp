@@ -1,4 +1,4 @@
-#include "paceline/app/cli/programs/columns.h"
+#include "paceline/app/cli/shared/text.h"
 
 #include <gtest/gtest.h>
 

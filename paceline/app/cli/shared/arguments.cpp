@@ -1,8 +1,13 @@
-#include "paceline/app/cli/shared/split_command.h"
+#include "paceline/app/cli/shared/arguments.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/suggestion.h"
@@ -25,6 +30,19 @@ std::string name_in(const std::string& argument) {
 }
 
 }  // namespace
+
+bool parse(CLI::App& app, std::vector<std::string> words) {
+  std::ranges::reverse(words);  // CLI11 expects them in reverse
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return false;
+  } catch (const CLI::ParseError& error) {
+    throw_misuse(error.what());
+  }
+  return true;
+}
 
 SplitCommand split_command(const CLI::App& app, std::vector<std::string> arguments) {
   std::size_t at = 0;
