@@ -299,11 +299,11 @@ def _reaches(tree, test, path):
     """Whether a test's code leads to a source: by includes, by a function's name, or by starting the command."""
     code = "\n".join(tree.code(test))
     header = path[:-4] + ".h"
-    if not tree.exists(header):  # its functions are declared elsewhere
-        defined = re.findall(r"^\w[^;=]*?\b(\w+)\([^;]*$", "\n".join(tree.code(path)), re.M)
-        return any(re.search(rf"\b{name}\b", code) for name in defined)
     starts = re.search(r'\b(paceline_run|run_probe|run_over)\(|\bbinary\("paceline"\)', code)
     command = tuple(tree.files("paceline/app/cli", ".cpp")) if starts else ()
+    if not tree.exists(header):  # its functions are declared elsewhere
+        defined = re.findall(r"^\w[^;=]*?\b(\w+)\([^;]*$", "\n".join(tree.code(path)), re.M)
+        return path in command or any(re.search(rf"\b{name}\b", code) for name in defined)
     mirrored = "paceline/" + test[len("tests/"):-len("_test.cpp")] + ".cpp"
     return header in _closure(tree, (test, *command, *([mirrored] if mirrored != path else [])))
 

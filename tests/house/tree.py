@@ -32,12 +32,12 @@ SUB_ROOMS = {
     ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
     ("core", "server"): ["rules", "consistency", "table", "wire", "lending", "machine"],
-    ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
+    ("core", "schedule"): ["order", "simulation", "policies", "path", "replay", "adapt"],
     ("torch", "replica"): ["parts", "watch", "grads"],
     ("torch", "pipeline"): ["measured", "recompute"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
-    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "layouts", "plan", "programs", "run", "survey"],
+    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "layouts", "plan", "programs", "run", "survey", "commands"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -102,7 +102,7 @@ class Tree:
         """The names of all files, without folders, and of those that CMake writes."""
         folders = [path for path in self.root.iterdir() if path.is_dir() and path.name not in (".git", ".venv", "build")]
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy", "schedule", "loss", "solvermethod", "rule", "consistency")}
+        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy", "schedule", "loss", "solvermethod", "rule", "consistency", "subcommand")}
 
     def sources(self, folder="paceline"):
         return self.files(folder, ".h", ".cpp")

@@ -1,5 +1,5 @@
-// `paceline bench layouts` as a user runs it: covers paceline/app/cli/layouts/bench_layouts.h. Runs
-// fashion_mnist.
+// `paceline bench layouts` as a user runs it: covers paceline/app/cli/commands/bench_layouts.cpp.
+// Runs fashion_mnist.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

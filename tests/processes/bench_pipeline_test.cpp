@@ -1,4 +1,4 @@
-// `paceline bench pipeline` as a user runs it: covers paceline/app/cli/bench/bench_pipeline.h.
+// `paceline bench pipeline` as a user runs it: covers paceline/app/cli/commands/bench_pipeline.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

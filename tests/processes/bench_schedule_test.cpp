@@ -1,5 +1,5 @@
-// `paceline bench schedule` as a user runs it: covers paceline/app/cli/bench/bench_schedule.h and
-// paceline/core/schedule/replay/trial.h.
+// `paceline bench schedule` as a user runs it: covers paceline/app/cli/commands/bench_schedule.cpp
+// and paceline/core/schedule/replay/trial.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // `paceline bench` starts its own ranks, and takes part where a launcher has started them: covers
-// paceline/app/cli/bench/bench_collective.h and paceline/app/cli/bench/bench_ranks.h.
+// paceline/app/cli/commands/bench_collective.cpp and paceline/app/cli/bench/bench_ranks.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

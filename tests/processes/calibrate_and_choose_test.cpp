@@ -1,5 +1,5 @@
 // `paceline bench calibrate` and `paceline bench choose` as a user runs them: covers
-// paceline/app/cli/bench/bench_calibrate.h, paceline/app/cli/bench/bench_choose.h and
+// paceline/app/cli/commands/bench_calibrate.cpp, paceline/app/cli/commands/bench_choose.cpp and
 // paceline/app/measure/calibration.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// `paceline top` looks at real ranks from outside. Also covers paceline/app/cli/shared/terminal.h,
+// `paceline top` looks at real ranks from outside. Also covers paceline/app/cli/shared/text.h,
 // which asks the terminal and nothing else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

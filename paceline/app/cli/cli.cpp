@@ -5,30 +5,20 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "paceline/app/cli/bench.h"
-#include "paceline/app/cli/checkpoint.h"
-#include "paceline/app/cli/doctor.h"
 #include "paceline/app/cli/manual.h"
-#include "paceline/app/cli/plan.h"
-#include "paceline/app/cli/profile.h"
-#include "paceline/app/cli/programs.h"
-#include "paceline/app/cli/run.h"
-#include "paceline/app/cli/shared/version.h"
-#include "paceline/app/cli/simulate.h"
-#include "paceline/app/cli/top.h"
+#include "paceline/app/cli/shared/subcommand.h"
+#include "paceline/core/base/version.h"
 
 namespace paceline::cli {
 namespace {
 
-std::vector<Subcommand> subcommands() {
-  return {run(), bench(), profile(), programs(), plan(), simulate(), doctor(), top(), checkpoint()};
-}
+constexpr const char* kReleased = "2026-11-21";  // the date of man pages
 
 std::string command_help() {
   return "Paceline trains one network on many processes.\n"
          "Usage: paceline SUBCOMMAND [options]\n\n"
          "Subcommands:\n" +
-         list_of(subcommands()) +
+         list_of(subcommands_of({})) +
          "\nOptions:\n"
          "  -h, --help  this text; `paceline SUBCOMMAND --help` tells more\n"
          "  --version   the version of Paceline\n"
@@ -44,7 +34,7 @@ struct Descriptions {
   std::vector<std::shared_ptr<const CLI::App>> apps;
   std::vector<Described> all;
   Descriptions() {
-    for (const auto& subcommand : subcommands()) {
+    for (const auto& subcommand : subcommands_of({})) {
       apps.push_back(subcommand.described());
       all.push_back({subcommand.name, subcommand.summary, apps.back().get()});
     }
@@ -91,8 +81,8 @@ int run_cli(const std::vector<std::string>& arguments) {
   }
   if (first == "--completion") return print_completion(arguments);
   if (first == "--man") return print_manual(arguments);
-  return run_one_of(subcommands(), "paceline", {"--help", "--version", "--completion", "--man"},
-                    arguments);
+  return run_one_of(subcommands_of({}), "paceline",
+                    {"--help", "--version", "--completion", "--man"}, arguments);
 }
 
 }  // namespace paceline::cli

@@ -1,9 +1,9 @@
-// The door of cli: the command `paceline`, one file for each subcommand (run.cpp, ...).
+// The door of cli: the command `paceline`, one file for each subcommand (commands/run.cpp, ...).
 //
 // cli.cpp finds the subcommand and turns failures into texts and exit codes. A subcommand is a
-// value (subcommand.h) with a name, a line of help and a function; to add one, write its file and
-// put it into the table in cli.cpp. What a subcommand does lives in other rooms: here are options,
-// their help and their errors (usage: exit code 2). Start reading at cli.cpp and run.cpp.
+// value (subcommand.h) with a name, a line of help and a function; CMake makes their table from the
+// files in commands/. What a subcommand does lives in other rooms: here are options, their help and
+// their errors (usage: exit code 2). Start reading at cli.cpp and commands/run.cpp.
 #pragma once
 
 #include <string>

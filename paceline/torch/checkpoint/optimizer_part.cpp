@@ -11,14 +11,36 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/collective/group/values.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/checkpoint/checkpoint_fields.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
-#include "paceline/torch/checkpoint/optimizer_kinds.h"
+#include "paceline/torch/optim/optim.h"
 
 namespace paceline::checkpointing {
 namespace {
 
 using Json = JsonReader::Json;
+using optimizers::KnownOptimizer;
+using optimizers::OptimizerOption;
+using optimizers::OptimizerSlot;
 using torch::optim::Optimizer;
+using torch::optim::OptimizerOptions;
+
+Json json_of_options(const KnownOptimizer& kind, OptimizerOptions& options) {
+  Json json = Json::object();
+  for (const OptimizerOption& one : kind.options(options))
+    json[one.name] = std::visit([](const auto* value) { return json_of_field(*value); }, one.value);
+  return json;
+}
+
+// False: the JSON does not fit, and the options are unspecified.
+bool set_options(const KnownOptimizer& kind, OptimizerOptions& options, const Json& json) {
+  const std::vector<OptimizerOption> all = kind.options(options);
+  return json.is_object() && json.size() == all.size() &&
+         std::ranges::all_of(all, [&](const OptimizerOption& one) {
+           const auto read = [&](auto* value) { return read_field(json.at(one.name), *value); };
+           return json.contains(one.name) && std::visit(read, one.value);
+         });
+}
 
 std::string slot_name(const std::string& parameter, std::string_view slot) {
   return parameter + "/" + std::string(slot);
@@ -55,7 +77,7 @@ class OptimizerPart final : public CheckpointPart {
   void load(const SavedItem& saved) override;
 
  private:
-  const OptimizerKind& kind() const;
+  const KnownOptimizer& kind() const;
   std::vector<OwnedParameter> parameters() const;
   void check_slots(const SavedItem& saved, const std::vector<OwnedParameter>& parameters) const;
   void load_state(const SavedItem& saved, const OwnedParameter& parameter) const;
@@ -72,19 +94,19 @@ class OptimizerPart final : public CheckpointPart {
   Communicator& ranks_;
 };
 
-const OptimizerKind& OptimizerPart::kind() const {
-  const OptimizerKind* first = nullptr;
+const KnownOptimizer& OptimizerPart::kind() const {
+  const KnownOptimizer* first = nullptr;
   for (const Optimizer* optimizer : optimizers_()) {
-    const OptimizerKind* const kind = kind_of(*optimizer);
+    const KnownOptimizer* const kind = optimizers::with_known_state(*optimizer);
     if (kind == nullptr) {
       throw_misuse(c10::str("checkpoints hold optimizers of the types ",
-                            parallel::known_optimizers(),
+                            optimizers::names_with_known_state(),
                             ", and this is another one: save its state by "
                             "checkpoints.add(name, [&](CheckpointFields& f) { ... })"));
     }
     if (first != nullptr && kind != first)
       throw_misuse(c10::str("one item of a checkpoint holds optimizers of one type, and these are ",
-                            first->name(), " and ", kind->name()));
+                            first->name, " and ", kind->name));
     first = kind;
   }
   if (first == nullptr) throw_misuse("a checkpoint's item of optimizers has none");
@@ -142,20 +164,20 @@ Json joined(const std::vector<std::string>& values_of_ranks) {
 }
 
 ItemState OptimizerPart::state() {
-  const OptimizerKind& kind = this->kind();
+  const KnownOptimizer& kind = this->kind();
   ItemState state;
   Json groups = Json::array(), steps = Json::object();
   for (const OwnedParameter& parameter : parameters()) {
-    add_to_groups(groups, kind.options(parameter.group->options()), {parameter.name});
+    add_to_groups(groups, json_of_options(kind, parameter.group->options()), {parameter.name});
     if (parameter.state() == nullptr) continue;
-    const parallel::OptimizerSlots slots = kind.state.slots(*parameter.state());
+    const optimizers::OptimizerSlots slots = kind.slots(*parameter.state());
     if (slots.step != nullptr) steps[parameter.name] = *slots.step;
-    for (const parallel::OptimizerSlot& slot : slots.tensors)
+    for (const OptimizerSlot& slot : slots.tensors)
       if (slot.tensor->defined())
         std::ranges::move(slot_of(parameter, slot.name, *slot.tensor),
                           std::back_inserter(state.tensors));
   }
-  state.values = {{"kind", kind.name()}, {"groups", groups}, {"steps", steps}};
+  state.values = {{"kind", kind.name}, {"groups", groups}, {"steps", steps}};
   if (names_.has_pieces()) state.values = joined(all_gather_bytes(ranks_, state.values.dump()));
   return state;
 }
@@ -184,7 +206,7 @@ void require_same_switches(const SavedItem& saved, const std::string& parameter,
 }
 
 // `elsewhere`: parameters that only other ranks step.
-void check_options(const SavedItem& saved, const OptimizerKind& kind,
+void check_options(const SavedItem& saved, const KnownOptimizer& kind,
                    const std::vector<OwnedParameter>& parameters,
                    const std::vector<std::string>& elsewhere) {
   const auto options = saved_options(saved);
@@ -203,11 +225,11 @@ void check_options(const SavedItem& saved, const OptimizerKind& kind,
                                   "in one group"));
     }
     const auto copy = parameter.group->options().clone();
-    if (!kind.set_options(*copy, found->second))
+    if (!set_options(kind, *copy, found->second))
       refuse_item(saved, c10::str("the options of parameter '", parameter.name, "', ",
-                                  found->second.dump(), ", are none of ", kind.name()));
+                                  found->second.dump(), ", are none of ", kind.name));
     require_same_switches(saved, parameter.name, found->second,
-                          kind.options(parameter.group->options()));
+                          json_of_options(kind, parameter.group->options()));
   }
   for (const auto& [name, ignored] : options)
     if (!known.contains(name))
@@ -218,28 +240,28 @@ void check_options(const SavedItem& saved, const OptimizerKind& kind,
 void OptimizerPart::check_slots(const SavedItem& saved,
                                 const std::vector<OwnedParameter>& parameters) const {
   std::vector<std::string> names;
-  const auto example = kind().state.make_state();
+  const auto example = kind().make_state();
   for (const OwnedParameter& parameter : parameters) {
-    for (const parallel::OptimizerSlot& slot : kind().state.slots(*example).tensors) {
+    for (const OptimizerSlot& slot : kind().slots(*example).tensors) {
       names.push_back(slot_name(parameter.name, slot.name));
       for (const ItemTensor& one : slot_of(parameter, slot.name, parameter.tensor))
         if (saved.find(one.name, one.held) != nullptr) saved.require(one);
     }
   }
   for (const std::string& parameter : names_.elsewhere())
-    for (const parallel::OptimizerSlot& slot : kind().state.slots(*example).tensors)
+    for (const OptimizerSlot& slot : kind().slots(*example).tensors)
       names.push_back(slot_name(parameter, slot.name));
   saved.require_no_other(names);
 }
 
 void OptimizerPart::check(const SavedItem& saved) {
-  const OptimizerKind& kind = this->kind();
+  const KnownOptimizer& kind = this->kind();
   const auto all = parameters();
   try {
     const auto saved_kind = saved.values().at("kind").get<std::string>();
-    if (saved_kind != kind.name()) {
+    if (saved_kind != kind.name) {
       refuse_item(saved, c10::str("it is of ", saved_kind, ", and this program's optimizer is ",
-                                  kind.name()));
+                                  kind.name));
     }
     check_options(saved, kind, all, names_.elsewhere());
     for (const auto& [name, step] : saved.values().at("steps").items()) step.get<std::int64_t>();
@@ -250,10 +272,10 @@ void OptimizerPart::check(const SavedItem& saved) {
 }
 
 void OptimizerPart::load_state(const SavedItem& saved, const OwnedParameter& parameter) const {
-  auto state = kind().state.make_state();
+  auto state = kind().make_state();
   bool is_there = false;
-  const parallel::OptimizerSlots slots = kind().state.slots(*state);
-  for (const parallel::OptimizerSlot& slot : slots.tensors) {
+  const optimizers::OptimizerSlots slots = kind().slots(*state);
+  for (const OptimizerSlot& slot : slots.tensors) {
     const at::Tensor tensor = at::empty_like(parameter.tensor.detach());
     const std::vector<ItemTensor> parts = slot_of(parameter, slot.name, tensor);
     if (saved.find(parts.front().name, parts.front().held) == nullptr) continue;
@@ -273,7 +295,7 @@ void OptimizerPart::load_state(const SavedItem& saved, const OwnedParameter& par
 void OptimizerPart::load(const SavedItem& saved) {
   const auto options = saved_options(saved);
   for (const OwnedParameter& parameter : parameters()) {
-    kind().set_options(parameter.group->options(), options.at(parameter.name));
+    set_options(kind(), parameter.group->options(), options.at(parameter.name));
     load_state(saved, parameter);
   }
 }

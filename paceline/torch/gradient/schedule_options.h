@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "paceline/core/compress/methods/compression.h"
-#include "paceline/core/schedule/policy/policy_catalogue.h"
+#include "paceline/core/schedule/policies/policy_catalogue.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 

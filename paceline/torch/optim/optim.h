@@ -7,6 +7,9 @@
 //   sqn.h             stochastic quasi-Newton: curvature from Hessian-vector products
 //   svrg.h            SGD whose gradients lose their variance
 //
+// known_optimizers.h is the table of these and torch's: what each keeps, its options, and where it
+// may step.
+//
 // Underneath: sums of squares that may reach over shards (norms.h), the parameters as one vector
 // (flat_parameters.h), the line search as a function of one number (wolfe_search.h), and what is
 // known of the curvature (curvature_pairs.h, inverse_hessian.h).
@@ -16,6 +19,7 @@
 // reading at lars.h, then quasi_newton.h.
 #pragma once
 
+#include "paceline/torch/optim/known_optimizers.h"
 #include "paceline/torch/optim/lamb.h"
 #include "paceline/torch/optim/lars.h"
 #include "paceline/torch/optim/norms.h"

@@ -111,10 +111,10 @@ void equalise(const ModelParts& parts, Communicator& group, int root,
 
 // Norms of shards are not those of the whole tensors, by which these optimizers step.
 void require_elementwise(const torch::optim::Optimizer& optimizer) {
-  const bool is_lars = dynamic_cast<const optimizers::LARS*>(&optimizer) != nullptr;
-  if (!is_lars && dynamic_cast<const optimizers::LAMB*>(&optimizer) == nullptr) return;
+  const optimizers::KnownOptimizer* const known = optimizers::known(optimizer);
+  if (known == nullptr || known->reach != optimizers::Reach::tensor) return;
   throw_misuse(c10::str(
-      is_lars ? "LARS" : "LAMB",
+      known->name,
       " steps by norms of whole parameters, and ranks hold parts of them here: take an optimizer "
       "that treats each element by itself, such as SGD or AdamW"));
 }

@@ -7,24 +7,6 @@
 #include "paceline/torch/optim/optim.h"
 
 namespace paceline::shard {
-namespace {
-
-const char* by_whole_tensors(const torch::optim::Optimizer& optimizer) {
-  namespace own = optimizers;
-  const auto is = [&]<typename Kind>(Kind*) {
-    return dynamic_cast<const Kind*>(&optimizer) != nullptr;
-  };
-  if (is(static_cast<torch::optim::LBFGS*>(nullptr))) return "torch::optim::LBFGS";
-  if (is(static_cast<own::LARS*>(nullptr))) return "LARS";
-  if (is(static_cast<own::LAMB*>(nullptr))) return "LAMB";
-  if (is(static_cast<own::QuasiNewton*>(nullptr))) return "QuasiNewton";
-  if (is(static_cast<own::OnlineLBFGS*>(nullptr))) return "OnlineLBFGS";
-  if (is(static_cast<own::SQN*>(nullptr))) return "SQN";
-  return nullptr;
-}
-
-}  // namespace
-
 void require_shardable(const parallel::ModelParts& parts, const DataParallelOptions& options) {
   const std::string stage = c10::str("DataParallelOptions::zero_stage ", options.zero_stage);
   const auto refuse = [&](const std::string& what, const std::string& remedy) {
@@ -78,8 +60,9 @@ std::optional<Dtype> wire_of(const std::string& compression) {
 std::string complaint_about_optimizer(const torch::optim::Optimizer& optimizer,
                                       const std::vector<parallel::Parameter>& parameters,
                                       int stage) {
-  if (const char* const name = by_whole_tensors(optimizer); name != nullptr) {
-    return c10::str(name, " looks at whole tensors, and with zero_stage ", stage,
+  const optimizers::KnownOptimizer* const known = optimizers::known(optimizer);
+  if (known != nullptr && known->reach != optimizers::Reach::element) {
+    return c10::str(known->name, " looks at whole tensors, and with zero_stage ", stage,
                     " each rank has segments of them: take an optimizer that treats each element "
                     "by itself, such as SGD, Adam or AdamW");
   }

@@ -5,10 +5,11 @@
 // names. Where each rank steps by its own gradients, LocalSteps (local/local_steps.h) is the
 // Synchrony, and the strategy is a LocalMethod (local/local_method.h), which works on a
 // LocalReplica (local/local_replica.h). Rules that bear faulty gradients (rules/robust_rule.h) are
-// functions of plain rows. Where the job's servers keep the parameters, ServerSynchrony
-// (server/server_synchrony.h) is the Synchrony. Ensemble (ensemble.h), which needs forward passes,
-// stands beside the strategy `none`. What a step should take follows from a strategy's traffic
-// (local/forecast.h). Start reading at strategies/local_sgd.cpp.
+// functions of plain rows. Where the job's servers keep the parameters, each model of consistency
+// is a strategy (server/server_strategies.cpp), and ServerSynchrony (server/server_synchrony.h) is
+// the Synchrony. Ensemble (ensemble.h), which needs forward passes, stands beside the strategy
+// `none`. What a step should take follows from a strategy's traffic (local/forecast.h). Start
+// reading at strategies/local_sgd.cpp.
 #pragma once
 
 #include "paceline/torch/strategy/ensemble.h"

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "paceline/app/cli/run.h"
-#include "paceline/app/cli/shared/version.h"
+#include "paceline/app/cli/commands/subcommand_entries.h"
+#include "paceline/core/base/version.h"
 
 namespace paceline::cli {
 namespace {
@@ -22,7 +22,7 @@ TEST(Cli, VersionIsThatOfTheProject) {
 }
 
 TEST(Cli, KnowsRun) {
-  EXPECT_EQ(run().name, "run");
+  EXPECT_EQ(catalogue::run().name, "run");
 }
 
 TEST(Cli, WrongUseIsTwo) {

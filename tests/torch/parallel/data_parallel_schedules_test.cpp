@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "paceline/core/compress/methods/method_catalogue.h"
-#include "paceline/core/schedule/policy/policy_catalogue.h"
+#include "paceline/core/schedule/policies/policy_catalogue.h"
 #include "paceline/core/server/server.h"
 #include "tests/torch/parallel/small_training.h"
 

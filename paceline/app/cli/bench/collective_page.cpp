@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "paceline/app/cli/shared/page.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/core/observe/log_plot.h"
 
 namespace paceline::cli {

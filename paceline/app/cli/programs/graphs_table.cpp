@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "paceline/app/cli/programs/columns.h"
 #include "paceline/app/cli/programs/selection.h"
+#include "paceline/app/cli/shared/text.h"
 
 namespace paceline::cli {
 

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "paceline/app/cli/programs/columns.h"
 #include "paceline/app/cli/programs/drawing_plan.h"
 #include "paceline/app/cli/programs/selection.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/core/collective/program/shapes.h"
 #include "paceline/core/collective/proof/verify.h"
 

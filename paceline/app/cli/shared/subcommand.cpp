@@ -27,6 +27,13 @@ int dispatch(const Subcommand& subcommand, const std::string& who,
 
 }  // namespace
 
+std::vector<Subcommand> subcommands_of(std::string_view group) {
+  std::vector<Subcommand> all = built_in_subcommands();
+  std::erase_if(all, [&](const Subcommand& one) { return one.group != group; });
+  std::ranges::stable_sort(all, {}, &Subcommand::place);
+  return all;
+}
+
 std::string list_of(const std::vector<Subcommand>& subcommands) {
   std::string text;
   for (const auto& subcommand : subcommands)

@@ -1,6 +1,11 @@
-// A subcommand as cli.cpp sees it, and the functions that find and run one of several.
+// Subcommands: the catalogue of them, and the functions that find and run one of several.
+//
+// CMake lists commands/*.cpp and generates built_in_subcommands(); file <name>.cpp defines
+// `Subcommand <name>()` in namespace paceline::cli::catalogue. Nothing registers itself.
 #pragma once
 
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,10 +25,16 @@ struct Subcommand {
   std::string_view summary;  // one line for `paceline --help`
   // Gets the arguments after its name and returns the exit code. THROWS Error; misuse is a usage
   // error.
-  int (*main)(const std::vector<std::string>& arguments);
+  std::function<int(const std::vector<std::string>& arguments)> main;
   // Its options and texts, from which man pages and completions are made.
-  std::shared_ptr<const CLI::App> (*described)();
+  std::function<std::shared_ptr<const CLI::App>()> described;
+  std::string_view group = {};  // the subcommand below which it stands; empty: `paceline` itself
+  // Help lists the lowest place of a group first, and equal ones in the order of their files.
+  int place = std::numeric_limits<int>::max();
 };
+
+std::vector<Subcommand> built_in_subcommands();                  // in the order of their files
+std::vector<Subcommand> subcommands_of(std::string_view group);  // in the order of help
 
 // The list for --help: a line for each with its name and summary.
 std::string list_of(const std::vector<Subcommand>& subcommands);

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/schedule/policy/general.h"
-#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policies/policies.h"
+#include "paceline/core/schedule/policies/survey_methods.h"
 #include "paceline/core/schedule/replay/replay_models.h"
 
 namespace paceline::cli {

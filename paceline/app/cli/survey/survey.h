@@ -9,7 +9,7 @@
 #include "paceline/app/cli/survey/survey_table.h"
 #include "paceline/core/schedule/order/costs.h"
 #include "paceline/core/schedule/order/model.h"
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 namespace paceline::cli {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/app/cli/shared/page.h"
+#include "paceline/app/cli/shared/text.h"
 #include "paceline/core/observe/log_plot.h"
 
 namespace paceline::cli {

@@ -7,6 +7,7 @@ namespace paceline::server::catalogue {
 Consistency asp() {
   return {.name = "asp",
           .summary = "every push is applied as it comes; nobody waits",
+          .reference = "Dean et al., NIPS 2012",
           .settings = {update_setting()},
           .pacing = [](const Settings& settings) {
             return Pacing{.by_steps = false,

@@ -7,6 +7,7 @@ namespace paceline::server::catalogue {
 Consistency backup_workers() {
   return {.name = "backup_workers",
           .summary = "a step closes without the slowest workers, whose pushes are dropped",
+          .reference = "Chen, Monga, Bengio, Jozefowicz, 2016",
           .settings = {{.name = "spare",
                         .standard = 1,
                         .least = 0,

@@ -8,6 +8,7 @@ namespace paceline::server::catalogue {
 Consistency bounded_delay() {
   return {.name = "bounded_delay",
           .summary = "steps have one push of each worker, and a worker may have some open",
+          .reference = "Li et al., OSDI 2014",
           .settings = {{.name = "steps",
                         .standard = 1,
                         .least = 0,

@@ -7,6 +7,7 @@ namespace paceline::server::catalogue {
 Consistency bsp() {
   return {.name = "bsp",
           .summary = "every step waits for all workers, and all read the same values",
+          .reference = "Valiant, A bridging model for parallel computation, CACM 33, 1990",
           .pacing = [](const Settings&) { return Pacing{}; }};
 }
 

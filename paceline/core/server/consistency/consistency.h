@@ -61,6 +61,7 @@ struct Pacing {
 struct Consistency {
   std::string_view name;
   std::string_view summary;  // one line
+  std::string_view reference;
   std::vector<Setting> settings = {};
   Pacing (*pacing)(const Settings&) = nullptr;
 };

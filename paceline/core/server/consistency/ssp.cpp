@@ -9,6 +9,7 @@ namespace paceline::server::catalogue {
 Consistency ssp() {
   return {.name = "ssp",
           .summary = "workers are a bounded number of clocks apart, and see all that is older",
+          .reference = "Ho et al., NIPS 2013",
           .settings = {{.name = "staleness",
                         .standard = 3,
                         .least = 0,

@@ -6,6 +6,7 @@ namespace paceline::server::catalogue {
 Consistency timeout() {
   return {.name = "timeout",
           .summary = "a step waits for the others only some time after its first push",
+          .reference = "Zhang, Gupta, Lian, Liu, IJCAI 2016",
           .settings = {{.name = "milliseconds",
                         .standard = 50,
                         .least = 0,

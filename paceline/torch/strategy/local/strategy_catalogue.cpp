@@ -1,13 +1,25 @@
 #include "paceline/torch/strategy/local/strategy_catalogue.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "paceline/core/settings/named_choice.h"
 
 namespace paceline::strategy {
+namespace {
+
+std::vector<Strategy> all_by_name() {
+  std::vector<Strategy> all = built_in_strategies();
+  std::ranges::move(server_strategies(), std::back_inserter(all));
+  std::ranges::sort(all, {}, &Strategy::name);
+  return all;
+}
+
+}  // namespace
 
 const std::vector<Strategy>& strategies() {
-  static const std::vector<Strategy> all = built_in_strategies();
+  static const std::vector<Strategy> all = all_by_name();
   return all;
 }
 

@@ -2,7 +2,8 @@
 // step in its own way (docs/strategies/).
 //
 // CMake lists strategies/*.cpp and generates built_in_strategies(); file <name>.cpp defines
-// `Strategy <name>()` in namespace paceline::strategy::catalogue. Nothing registers itself.
+// `Strategy <name>()` in namespace paceline::strategy::catalogue. Nothing registers itself. Each
+// model of consistency (core/server/consistency) is a strategy too, with parameters on servers.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +62,8 @@ struct Strategy {
 };
 
 std::vector<Strategy> built_in_strategies();  // sorted by name
-const std::vector<Strategy>& strategies();    // the same, made once
+std::vector<Strategy> server_strategies();    // one for each model of consistency
+const std::vector<Strategy>& strategies();    // both, sorted by name
 
 // A user's choice: a strategy and its settings.
 struct Choice {

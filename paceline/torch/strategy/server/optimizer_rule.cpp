@@ -2,94 +2,16 @@
 
 #include <torch/torch.h>
 
-#include <array>
 #include <set>
-#include <tuple>
-#include <typeinfo>
-#include <utility>
+#include <string_view>
 
 #include "paceline/core/base/base.h"
+#include "paceline/torch/optim/optim.h"
 
 namespace paceline::strategy {
 namespace {
 
 namespace optim = torch::optim;
-
-// Servers make this of the options of an optimizer, or cannot, as the complaint tells.
-struct Translated {
-  OptimizerRule rule;
-  std::string complaint = {};
-};
-
-Translated translated(const optim::SGDOptions& options) {
-  return {{"sgd",
-           {{"rate", options.lr()},
-            {"momentum", options.momentum()},
-            {"dampening", options.dampening()},
-            {"nesterov", options.nesterov() ? 1 : 0},
-            {"weight_decay", options.weight_decay()}}}};
-}
-
-Translated translated(const optim::AdagradOptions& options) {
-  Translated result{{"adagrad",
-                     {{"rate", options.lr()},
-                      {"rate_decay", options.lr_decay()},
-                      {"weight_decay", options.weight_decay()},
-                      {"epsilon", options.eps()}}}};
-  if (options.initial_accumulator_value() != 0)
-    result.complaint = "an initial_accumulator_value other than 0";
-  return result;
-}
-
-Translated translated(const optim::RMSpropOptions& options) {
-  return {{"rmsprop",
-           {{"rate", options.lr()},
-            {"alpha", options.alpha()},
-            {"epsilon", options.eps()},
-            {"momentum", options.momentum()},
-            {"centered", options.centered() ? 1 : 0},
-            {"weight_decay", options.weight_decay()}}}};
-}
-
-template <typename AdamOptions>
-Translated translated_adam(const char* name, const AdamOptions& options) {
-  const auto& [beta1, beta2] = options.betas();
-  Translated result{{name,
-                     {{"rate", options.lr()},
-                      {"beta1", beta1},
-                      {"beta2", beta2},
-                      {"epsilon", options.eps()},
-                      {"weight_decay", options.weight_decay()}}}};
-  if (options.amsgrad()) result.complaint = "amsgrad";
-  return result;
-}
-Translated translated(const optim::AdamOptions& options) {
-  return translated_adam("adam", options);
-}
-Translated translated(const optim::AdamWOptions& options) {
-  return translated_adam("adamw", options);
-}
-
-struct Kind {
-  bool (*is)(const optim::Optimizer&);
-  Translated (*translate)(const optim::OptimizerOptions&);
-};
-
-template <typename Optimizer, typename Options>
-Kind kind() {
-  return {[](const optim::Optimizer& one) { return typeid(one) == typeid(Optimizer); },
-          [](const optim::OptimizerOptions& options) {
-            return translated(static_cast<const Options&>(options));
-          }};
-}
-
-const std::array<Kind, 5>& kinds() {
-  static const std::array<Kind, 5> all = {
-      kind<optim::SGD, optim::SGDOptions>(), kind<optim::Adagrad, optim::AdagradOptions>(),
-      kind<optim::RMSprop, optim::RMSpropOptions>(), kind<optim::Adam, optim::AdamOptions>(),
-      kind<optim::AdamW, optim::AdamWOptions>()};
-  return all;
-}
 
 [[noreturn]] void refuse(const std::string& synchrony, const std::string& why) {
   throw_misuse(c10::str("synchrony '", synchrony, "' has servers step in the optimizer's place, ",
@@ -107,19 +29,31 @@ std::string difference(const OptimizerRule& one, const OptimizerRule& other) {
   return {};
 }
 
+// Servers' rules call options by words of their own.
+std::string setting_of(std::string_view option) {
+  if (option == "lr") return "rate";
+  if (option == "lr_decay") return "rate_decay";
+  return option == "eps" ? "epsilon" : std::string(option);
+}
+
 OptimizerRule rule_of_group(const optim::Optimizer& optimizer,
                             const optim::OptimizerParamGroup& group, const std::string& synchrony) {
-  const auto found =
-      std::ranges::find_if(kinds(), [&](const Kind& one) { return one.is(optimizer); });
-  if (found == kinds().end())
+  const optimizers::KnownOptimizer* const known = optimizers::known(optimizer);
+  if (known == nullptr || known->server_rule.empty())
     refuse(synchrony,
            "and they have no rule for this one: take SGD, Adagrad, RMSprop, Adam or AdamW");
-  Translated result =
-      found->translate(group.has_options() ? group.options() : optimizer.defaults());
-  if (!result.complaint.empty())
-    refuse(synchrony, c10::str("and their rule ", result.rule.name, " has no ", result.complaint,
-                               ": leave it out"));
-  return std::move(result.rule);
+  OptimizerRule rule{.name = std::string(known->server_rule), .settings = {}};
+  const auto options = (group.has_options() ? group.options() : optimizer.defaults()).clone();
+  for (const optimizers::OptimizerOption& one : known->options(*options)) {
+    if (one.name != known->unruled) {
+      rule.settings[setting_of(one.name)] = one.number();
+    } else if (one.number() != 0) {
+      const std::string what =
+          one.is_switch() ? std::string(one.name) : c10::str("an ", one.name, " other than 0");
+      refuse(synchrony, c10::str("and their rule ", rule.name, " has no ", what, ": leave it out"));
+    }
+  }
+  return rule;
 }
 
 }  // namespace

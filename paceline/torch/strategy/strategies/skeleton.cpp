@@ -193,7 +193,7 @@ class Skeleton final : public Periodic {
       const FlatModel::Piece* const piece = replica_.model.piece_of(one.parameter);
       if (piece == nullptr) continue;
       const at::Tensor left = replica_.model.part_of(has_left, *piece);
-      for (const parallel::OptimizerSlot& slot : one.slots.tensors)
+      for (const optimizers::OptimizerSlot& slot : one.slots.tensors)
         if (slot.tensor->defined()) slot.tensor->masked_fill_(left, 0);
     }
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <stdexcept>
 
 #include "paceline/core/base/result.h"
@@ -53,6 +54,33 @@ TEST(Subcommand, that_fails_tells_why_and_by_its_exit_code_what_kind_of_failure)
 
 TEST(Subcommand, each_has_a_line_in_the_list) {
   EXPECT_THAT(list_of(samples()), HasSubstr("  count       counts its words\n"));
+}
+
+std::vector<std::string_view> names_below(std::string_view group) {
+  std::vector<std::string_view> names;
+  for (const Subcommand& one : subcommands_of(group)) names.push_back(one.name);
+  return names;
+}
+
+TEST(SubcommandCatalogue, HelpListsThemByTheirPlacesAndThenByTheirNames) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(names_below(""), ElementsAre("run", "bench", "profile", "programs", "plan",
+                                           "simulate", "doctor", "top", "checkpoint"));
+  EXPECT_THAT(names_below("checkpoint"), ElementsAre("ls", "show", "verify", "diff"));
+  EXPECT_THAT(names_below("bench"), ElementsAre("calibrate", "choose", "collective", "layouts",
+                                                "pipeline", "schedule", "server"));
+}
+
+TEST(SubcommandCatalogue, EachStandsBelowOneThatExistsAndTellsWhatItDoes) {
+  std::set<std::string_view> groups = {""};
+  for (const Subcommand& one : subcommands_of("")) groups.insert(one.name);
+  for (const Subcommand& one : built_in_subcommands()) {
+    EXPECT_TRUE(groups.contains(one.group)) << one.name;
+    EXPECT_FALSE(one.summary.empty()) << one.name;
+    EXPECT_TRUE(one.main) << one.name;
+    ASSERT_TRUE(one.described) << one.name;
+    EXPECT_NE(one.described(), nullptr) << one.name;
+  }
 }
 
 }  // namespace

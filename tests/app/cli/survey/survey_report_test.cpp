@@ -1,4 +1,4 @@
-// Also covers paceline/app/cli/survey/survey_page.h and paceline/app/cli/shared/page.h.
+// Also covers paceline/app/cli/survey/survey_page.h and paceline/app/cli/shared/text.h.
 #include "paceline/app/cli/survey/survey_report.h"
 
 #include <gmock/gmock.h>

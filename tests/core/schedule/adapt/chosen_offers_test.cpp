@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/schedule/policy/policies.h"
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/schedule/policies/policies.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 #include "tests/support/seed.h"
 
 namespace paceline::schedule {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/job/job.h"
-#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policies/policies.h"
 #include "paceline/core/schedule/replay/replay_models.h"
 #include "tests/support/local_world.h"
 

@@ -11,7 +11,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/path/carriage.h"
-#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policies/policies.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"

@@ -6,7 +6,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policies/policies.h"
 #include "tests/support/seed.h"
 
 namespace paceline::schedule {

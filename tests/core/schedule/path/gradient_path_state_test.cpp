@@ -10,7 +10,7 @@
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/path/gradient_path.h"
-#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policies/policies.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "paceline/core/schedule/policy/policy_catalogue.h"
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/base/result.h"
+#include "paceline/core/schedule/policies/policies.h"
+#include "paceline/core/schedule/policies/policy_catalogue.h"
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "paceline/core/schedule/simulation/fusion.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 namespace paceline::schedule::merged_claims {
 namespace {
@@ -17,6 +20,32 @@ TEST(MergedPolicy, IsNoSlowerThanOneMessageForEachTensorAndThanOneForAll) {
     EXPECT_LE(seconds("merged"), seconds("wait_free") + 1e-12) << model.name;
     EXPECT_LE(seconds("merged"), seconds("barrier") + 1e-12) << model.name;
   }
+}
+
+TEST(MergedPolicy, FusesByTheStartUpItIsTold) {
+  const Model model = bert_large();
+  const LinkCosts links = costs_of({});
+  LinkCosts free = links, dear = links;
+  free.all_reduce.alpha = 0;
+  dear.all_reduce.alpha = 10;
+  const auto end = [&](const LinkCosts& costs, const Plan& plan) {
+    return serial_end(ready_times(model), sent_bytes(model), costs.all_reduce, cuts_of(plan));
+  };
+  EXPECT_NEAR(end(free, merged(model, free)), end(free, wait_free(model)), 1e-9);
+  EXPECT_EQ(merged(model, dear).groups.size(), 1u);
+  EXPECT_LE(end(links, merged(model, links)),
+            end(links, merged(model, links, {.rule = FusionRule::released})));
+}
+
+TEST(MergedPolicy, SendsEveryTensorOfEveryModelExactlyOnceOnBothPaths) {
+  for (const Model& model : replay_models()) {
+    for (const Path path : {Path::all_to_all, Path::server})
+      EXPECT_NO_THROW(check(merged(model, costs_of({}), {.path = path}), model.size()));
+  }
+}
+
+TEST(MergedPolicy, ThePathOfServersIsRefusedWhereThereAreNone) {
+  EXPECT_THROW(merged(resnet_50(), kCosts.links, {.path = Path::server}), Error);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "paceline/core/schedule/policy/policy_catalogue.h"
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/schedule/policies/policy_catalogue.h"
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 
 namespace paceline::schedule::wait_free_claims {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/job/job.h"
-#include "paceline/core/schedule/policy/policies.h"
-#include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/schedule/policies/policies.h"
+#include "paceline/core/schedule/simulation/simulate.h"
 #include "tests/support/local_world.h"
 
 namespace paceline::schedule {

@@ -1,5 +1,4 @@
 // Laws of the synchronies on servers, in fp64, with ranks and servers as threads.
-// Also covers paceline/torch/strategy/server/server_strategy.h and optimizer_rule.h there.
 #include "paceline/torch/strategy/server/server_synchrony.h"
 
 #include <latch>
