@@ -106,6 +106,7 @@ BROKEN = [
     (words.code_in_comments_parses, {"paceline/core/base/bytes.h": "// Use:\n//\n//   f();  // [batch, length /\n//   c]\n#pragma once\n#include <cstddef>\nstd::size_t f();\n"}),
     (words.code_in_comments_parses, {"paceline/core/base/bytes.h": "//   g([&] { f();\n//   }); while (true) {\n//   }\n#pragma once\n#include <cstddef>\nstd::size_t f();\n"}),
     (words.code_in_comments_parses, {"paceline/core/base/bytes.h": "//   if (f()) {\n#pragma once\n#include <cstddef>\nstd::size_t f();\n"}),
+    (words.tests_are_named_alike, {"tests/core/base/bytes_test.cpp": '#include "paceline/core/base/bytes.h"\nTEST(Bytes, are_few) {}\n'}),
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\n// Of the next step.\nstd::size_t f();\n"}),
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t f();  // For what it is\n"}),
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\n// What a message holds.\nstd::size_t f();\n"}),

@@ -97,4 +97,14 @@ def comments_are_sentences(tree):
                                     "write a sentence with a subject and a verb that a stranger understands at once")
 
 
-ALL = [code_in_comments_parses, comments_name_what_exists, comments_are_sentences]
+def tests_are_named_alike(tree):
+    """a test's name is a claim in CamelCase"""
+    test = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*\w+,\s*(?:DISABLED_)?(\w+)\)", re.M)
+    for path in tree.sources("tests"):
+        for found in test.finditer(tree.text(path)):
+            if "_" in found.group(1) or found.group(1)[0].islower():
+                yield Violation(path, tree.text(path)[:found.start()].count("\n") + 1, f"the test is called {found.group(1)}",
+                                "write its claim as one word in CamelCase")
+
+
+ALL = [tests_are_named_alike, code_in_comments_parses, comments_name_what_exists, comments_are_sentences]

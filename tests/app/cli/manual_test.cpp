@@ -25,7 +25,7 @@ struct Sample {
   std::vector<Described> all = {{"sample", "does: nothing", &app}};
 };
 
-TEST(ManPage, has_every_option_with_its_value_variable_and_help) {
+TEST(ManPage, HasEveryOptionWithItsValueVariableAndHelp) {
   const Sample sample;
   const std::string page = man_page(sample.all[0], "1.2.3", "2026-11-21");
   EXPECT_THAT(page, HasSubstr(".TH PACELINE-SAMPLE 1 2026-11-21 \"Paceline 1.2.3\""));
@@ -34,7 +34,7 @@ TEST(ManPage, has_every_option_with_its_value_variable_and_help) {
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-dry\\-run\\fR\n"));
 }
 
-TEST(ManPage, text_is_never_taken_for_a_command_of_roff) {
+TEST(ManPage, TextIsNeverTakenForACommandOfRoff) {
   const Sample sample;
   const std::string page = man_page(sample.all[0], "1", "2026-11-21");
   EXPECT_THAT(page, HasSubstr("\n\\&.not a macro"));
@@ -42,7 +42,7 @@ TEST(ManPage, text_is_never_taken_for_a_command_of_roff) {
   EXPECT_THAT(page, HasSubstr("\\eharmless"));
 }
 
-TEST(Completion, of_every_shell_names_every_subcommand_and_option) {
+TEST(Completion, OfEveryShellNamesEverySubcommandAndOption) {
   const Sample sample;
   for (const std::string& shell : shells()) {
     const std::string script = completion(shell, sample.all);
@@ -52,7 +52,7 @@ TEST(Completion, of_every_shell_names_every_subcommand_and_option) {
   }
 }
 
-TEST(ManPage, of_a_group_has_the_options_of_its_parts_and_shells_know_their_names) {
+TEST(ManPage, OfAGroupHasTheOptionsOfItsPartsAndShellsKnowTheirNames) {
   const Sample sample;
   const auto part = std::make_shared<CLI::App>("Of the part.", "paceline group inner");
   std::string value;

@@ -8,7 +8,7 @@ namespace {
 constexpr Operation kOfEqualParts[] = {Operation::gather, Operation::scatter,
                                        Operation::all_to_all};
 
-TEST(Candidate, has_as_many_elements_as_fit_and_at_least_one) {
+TEST(Candidate, HasAsManyElementsAsFitAndAtLeastOne) {
   for (const std::size_t bytes : {0, 1, 4, 7, 8, 1000}) {
     for (const Dtype dtype : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::f64}) {
       const auto count = count_of({.bytes = bytes, .dtype = dtype}, 3);
@@ -17,7 +17,7 @@ TEST(Candidate, has_as_many_elements_as_fit_and_at_least_one) {
   }
 }
 
-TEST(Candidate, has_equal_parts_where_the_operation_wants_them) {
+TEST(Candidate, HasEqualPartsWhereTheOperationWantsThem) {
   for (const Operation operation : kOfEqualParts) {
     for (int ranks = 1; ranks <= 9; ++ranks) {
       const auto parts = static_cast<std::size_t>(ranks);
@@ -31,12 +31,12 @@ TEST(Candidate, has_equal_parts_where_the_operation_wants_them) {
   }
 }
 
-TEST(Candidate, of_a_barrier_has_nothing_to_move) {
+TEST(Candidate, OfABarrierHasNothingToMove) {
   EXPECT_EQ(count_of({.operation = Operation::barrier, .bytes = 64}, 2), 0U);
   EXPECT_EQ(bus_factor(Operation::barrier, 2), 0);
 }
 
-TEST(Candidate, uses_the_bus_as_all_reduce_does_in_its_two_halves) {
+TEST(Candidate, UsesTheBusAsAllReduceDoesInItsTwoHalves) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     EXPECT_DOUBLE_EQ(
         bus_factor(Operation::all_reduce, ranks),

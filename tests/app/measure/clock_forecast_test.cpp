@@ -14,7 +14,7 @@ double time_of_bsp(const std::string& synchrony, const Slowness& slow) {
   return bsp / forecast_clocks_per_second(options, kWorkers, kServers);
 }
 
-TEST(ClockForecast, without_slow_workers_every_model_goes_at_the_pace) {
+TEST(ClockForecast, WithoutSlowWorkersEveryModelGoesAtThePace) {
   for (const char* synchrony :
        {"bsp", "ssp", "asp", "bounded_delay", "backup_workers", "timeout"}) {
     const ClockOptions options{.synchrony = synchrony, .pace = 0.02};
@@ -23,7 +23,7 @@ TEST(ClockForecast, without_slow_workers_every_model_goes_at_the_pace) {
 }
 
 // bsp takes 100 ms a clock. Rates are means over the workers: (3 x 50 + 10) / 4 for asp.
-TEST(ClockForecast, a_worker_that_is_always_slow_has_the_closed_forms) {
+TEST(ClockForecast, AWorkerThatIsAlwaysSlowHasTheClosedForms) {
   const Slowness slow{.rank = 0, .factor = 5};
   EXPECT_NEAR(time_of_bsp("asp", slow), 10.0 / 40, 0.01);
   EXPECT_NEAR(time_of_bsp("backup_workers:spare=1", slow), 0.20, 0.01);
@@ -31,7 +31,7 @@ TEST(ClockForecast, a_worker_that_is_always_slow_has_the_closed_forms) {
   EXPECT_NEAR(time_of_bsp("ssp:staleness=3", slow), 1, 0.05) << "it cannot win";
 }
 
-TEST(ClockForecast, one_that_is_drawn_each_clock_is_borne_by_staleness_and_spares) {
+TEST(ClockForecast, OneThatIsDrawnEachClockIsBorneByStalenessAndSpares) {
   const Slowness drawn{.factor = 5};
   EXPECT_LT(time_of_bsp("ssp:staleness=3", drawn), 0.6);
   EXPECT_LT(time_of_bsp("backup_workers:spare=1", drawn), 0.65);

@@ -22,7 +22,7 @@ constexpr Operation kMoving[] = {
     Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::broadcast,
     Operation::reduce,     Operation::gather,         Operation::scatter,    Operation::all_to_all};
 
-TEST(Contestant, of_every_operation_and_algorithm_finds_its_results_right) {
+TEST(Contestant, OfEveryOperationAndAlgorithmFindsItsResultsRight) {
   for (const int ranks : {1, 2, 3}) {
     run_ranks(ranks, {.reproducible = false}, [](Job& job) {
       Communicator& world = job.world();
@@ -45,7 +45,7 @@ TEST(Contestant, of_every_operation_and_algorithm_finds_its_results_right) {
   }
 }
 
-TEST(Contestant, finds_results_wrong_where_nothing_was_done) {
+TEST(Contestant, FindsResultsWrongWhereNothingWasDone) {
   run_ranks(3, [](Job& job) {
     for (const Operation operation : kMoving) {
       const bool rooted = has_root(operation);
@@ -62,7 +62,7 @@ TEST(Contestant, finds_results_wrong_where_nothing_was_done) {
   });
 }
 
-TEST(Comparison, has_a_median_for_each_block_and_the_same_figures_on_every_rank) {
+TEST(Comparison, HasAMedianForEachBlockAndTheSameFiguresOnEveryRank) {
   run_ranks(2, [](Job& job) {
     const std::vector<Candidate> candidates = {
         {.algorithm = "direct", .bytes = 4096},
@@ -90,7 +90,7 @@ TEST(Comparison, has_a_median_for_each_block_and_the_same_figures_on_every_rank)
   });
 }
 
-TEST(Comparison, with_the_yardstick_has_a_ratio_for_each_block) {
+TEST(Comparison, WithTheYardstickHasARatioForEachBlock) {
   for (const int ranks : {2, 3, 8}) {
     for (const bool ordinary : {false, true}) {
       run_ranks(ranks, [&](Job& job) {
@@ -111,7 +111,7 @@ TEST(Comparison, with_the_yardstick_has_a_ratio_for_each_block) {
   }
 }
 
-TEST(Comparison, one_after_the_other_is_checked_too) {
+TEST(Comparison, OneAfterTheOtherIsCheckedToo) {
   run_ranks(2, [](Job& job) {
     const std::vector<Candidate> candidates = {{.bytes = 4096}};
     const auto comparison =
@@ -121,7 +121,7 @@ TEST(Comparison, one_after_the_other_is_checked_too) {
   });
 }
 
-TEST(Comparison, refuses_a_yardstick_for_what_it_does_not_measure) {
+TEST(Comparison, RefusesAYardstickForWhatItDoesNotMeasure) {
   run_ranks(2, [](Job& job) {
     const std::vector<Candidate> wrong[] = {
         {},
@@ -135,7 +135,7 @@ TEST(Comparison, refuses_a_yardstick_for_what_it_does_not_measure) {
   });
 }
 
-TEST(Comparison, of_one_rank_has_no_yardstick_but_figures) {
+TEST(Comparison, OfOneRankHasNoYardstickButFigures) {
   run_ranks(1, [](Job& job) {
     const std::vector<Candidate> candidates = {{.bytes = 4}};
     EXPECT_THROW(compare(job, job.world(), candidates, {.yardstick = true}), Error);

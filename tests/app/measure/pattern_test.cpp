@@ -19,7 +19,7 @@ std::vector<std::byte> data_of(const Pattern& pattern, Dtype dtype, int source, 
   return bytes;
 }
 
-TEST(Pattern, adds_up_exactly_in_every_type_in_rank_order) {
+TEST(Pattern, AddsUpExactlyInEveryTypeInRankOrder) {
   for (const Dtype dtype : kAll) {
     for (const int ranks : {1, 2, 3, 17, 40, 200}) {
       const Pattern pattern(dtype, ranks, 5);
@@ -31,21 +31,21 @@ TEST(Pattern, adds_up_exactly_in_every_type_in_rank_order) {
   }
 }
 
-TEST(Pattern, is_one_sequence_wherever_it_is_looked_at) {
+TEST(Pattern, IsOneSequenceWhereverItIsLookedAt) {
   const Pattern pattern(Dtype::f32, 3, 1);
   const auto whole = data_of(pattern, Dtype::f32, 2, 5000);
   for (const std::size_t from : {0, 1, 60, 61, 975, 976, 977, 4999})
     EXPECT_EQ(pattern.wrong(Bytes(whole).subspan(from * 4), 2, from), 0U) << from;
 }
 
-TEST(Pattern, tells_every_wrong_element) {
+TEST(Pattern, TellsEveryWrongElement) {
   const Pattern pattern(Dtype::f32, 2, 3);
   auto data = data_of(pattern, Dtype::f32, 1, 3000);
   for (const std::size_t at : {0, 1500, 2999}) data[at * 4 + 3] ^= std::byte{0x80};
   EXPECT_EQ(pattern.wrong(data, 1, 0), 3U);
 }
 
-TEST(Pattern, has_other_values_in_the_next_iteration_and_for_the_next_rank) {
+TEST(Pattern, HasOtherValuesInTheNextIterationAndForTheNextRank) {
   for (const Dtype dtype : kAll) {
     for (const int ranks : {2, 64}) {
       const auto data = data_of(Pattern(dtype, ranks, 7), dtype, 0, 100);
@@ -55,7 +55,7 @@ TEST(Pattern, has_other_values_in_the_next_iteration_and_for_the_next_rank) {
   }
 }
 
-TEST(Pattern, is_not_the_same_when_shifted) {
+TEST(Pattern, IsNotTheSameWhenShifted) {
   const Pattern pattern(Dtype::i32, 2, 0);
   const auto data = data_of(pattern, Dtype::i32, 0, 1000);
   for (std::size_t by = 1; by < 61; ++by) EXPECT_GT(pattern.wrong(data, 0, by), 0U) << by;

@@ -13,7 +13,7 @@ cpu_set_t allowed() {
   return set;
 }
 
-TEST(Pin, is_to_one_allowed_processor_and_ends_with_its_owner) {
+TEST(Pin, IsToOneAllowedProcessorAndEndsWithItsOwner) {
   for (const int ranks : {1, 2, 3}) {
     test::run_ranks(ranks, [](Job& job) {
       const cpu_set_t before = allowed();

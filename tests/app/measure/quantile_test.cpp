@@ -5,7 +5,7 @@
 namespace paceline::measure {
 namespace {
 
-TEST(Quantile, is_one_of_the_values_whatever_their_order) {
+TEST(Quantile, IsOneOfTheValuesWhateverTheirOrder) {
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 2, 3}), 3);
   EXPECT_EQ(quantile({5, 4, 3, 2, 1}, 0), 1);
@@ -14,7 +14,7 @@ TEST(Quantile, is_one_of_the_values_whatever_their_order) {
   EXPECT_EQ(quantile({}, 0.5), 0);
 }
 
-TEST(Quantile, grows_with_its_share) {
+TEST(Quantile, GrowsWithItsShare) {
   const std::vector<double> values = {9, 2, 7, 7, 1, 0, 4};
   for (int percent = 1; percent <= 100; ++percent)
     EXPECT_GE(quantile(values, percent / 100.0), quantile(values, (percent - 1) / 100.0));

@@ -5,7 +5,7 @@
 namespace paceline::measure {
 namespace {
 
-TEST(Slowness, slows_one_rank_always_or_one_in_each_clock) {
+TEST(Slowness, SlowsOneRankAlwaysOrOneInEachClock) {
   const Slowness fixed{.rank = 1, .factor = 5};
   const Slowness drawn{.factor = 3, .seed = 7};
   std::vector<int> slowed(4);

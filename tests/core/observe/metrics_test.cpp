@@ -22,7 +22,7 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-TEST(Metrics, keys_keep_their_order_and_doubles_all_their_digits) {
+TEST(Metrics, KeysKeepTheirOrderAndDoublesAllTheirDigits) {
   EXPECT_EQ(json_line({{"event", "step"},
                        {"step", std::int64_t{7}},
                        {"loss", 0.1},
@@ -32,18 +32,18 @@ TEST(Metrics, keys_keep_their_order_and_doubles_all_their_digits) {
   EXPECT_EQ(nlohmann::json::parse(json_line({{"x", value}}))["x"].get<double>(), value);
 }
 
-TEST(Metrics, what_is_not_finite_is_null) {
+TEST(Metrics, WhatIsNotFiniteIsNull) {
   EXPECT_EQ(json_line({{"x", std::nan("")}, {"y", std::numeric_limits<double>::infinity()}}),
             R"({"x":null,"y":null})");
 }
 
-TEST(Metrics, a_text_cannot_break_its_line) {
+TEST(Metrics, ATextCannotBreakItsLine) {
   const std::string line = json_line({{"text", std::string("a\nb\"c\xff")}});
   EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(line)["text"].get<std::string>().substr(0, 5), "a\nb\"c");
 }
 
-TEST(Metrics, each_line_is_in_the_file_as_soon_as_it_was_written) {
+TEST(Metrics, EachLineIsInTheFileAsSoonAsItWasWritten) {
   test::TemporaryFolder folder;
   MetricsFile file(folder.file("m.jsonl"));
   file.write({{"step", std::int64_t{1}}});
@@ -52,14 +52,14 @@ TEST(Metrics, each_line_is_in_the_file_as_soon_as_it_was_written) {
   EXPECT_EQ(read(folder.file("m.jsonl")), "{\"step\":1}\n{\"step\":2}\n");
 }
 
-TEST(Metrics, an_old_file_is_emptied) {
+TEST(Metrics, AnOldFileIsEmptied) {
   test::TemporaryFolder folder;
   std::ofstream(folder.file("m.jsonl")) << "old\n";
   MetricsFile file(folder.file("m.jsonl"));
   EXPECT_EQ(read(folder.file("m.jsonl")), "");
 }
 
-TEST(Metrics, a_file_that_cannot_be_written_is_named) {
+TEST(Metrics, AFileThatCannotBeWrittenIsNamed) {
   try {
     MetricsFile file("/nonexistent/folder/m.jsonl");
     FAIL() << "it opened";

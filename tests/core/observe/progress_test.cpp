@@ -38,27 +38,27 @@ std::size_t count_of(const std::string& text, char c) {
 
 const Clock::time_point kStart = Clock::time_point(1h);
 
-TEST(Progress, a_bar_shows_step_speed_loss_and_time_left) {
+TEST(Progress, ABarShowsStepSpeedLossAndTimeLeft) {
   const std::string bar = draw_bar({120, 400, 5321, 0.43123, 83s}, 100);
   EXPECT_THAT(bar, StartsWith("[============>"));
   EXPECT_THAT(bar, HasSubstr("] 120/400  5321 samples/s  loss 0.4312  ETA 1:23"));
 }
 
-TEST(Progress, a_bar_is_never_wider_than_the_terminal) {
+TEST(Progress, ABarIsNeverWiderThanTheTerminal) {
   for (int columns = 20; columns < 140; ++columns) {
     EXPECT_LE(draw_bar({99999, 100000, 1e6, 12.5, 7200s}, columns).size(),
               static_cast<std::size_t>(columns));
   }
 }
 
-TEST(Progress, a_bar_is_full_at_the_end_and_bears_odd_numbers) {
+TEST(Progress, ABarIsFullAtTheEndAndBearsOddNumbers) {
   EXPECT_THAT(draw_bar({400, 400, 1, 0, 0s}, 120),
               HasSubstr("[========================================]"));
   EXPECT_THAT(draw_bar({0, 0, 0, 0, -1s}, 120), HasSubstr("ETA -:--"));
   EXPECT_THAT(draw_bar({500, 400, 0, 0, -1s}, 120), HasSubstr("- samples/s"));
 }
 
-TEST(Progress, plain_lines_come_every_few_seconds_and_at_both_ends) {
+TEST(Progress, PlainLinesComeEveryFewSecondsAndAtBothEnds) {
   Screen screen;
   {
     Progress progress(screen.file(), 100, {.line_every = 5s});
@@ -73,7 +73,7 @@ TEST(Progress, plain_lines_come_every_few_seconds_and_at_both_ends) {
   EXPECT_EQ(count_of(text, '\r'), 0u);
 }
 
-TEST(Progress, a_live_bar_is_redrawn_in_place_at_a_bounded_rate) {
+TEST(Progress, ALiveBarIsRedrawnInPlaceAtABoundedRate) {
   Screen screen;
   {
     Progress progress(screen.file(), 1000, {.live = true, .columns = 80});
@@ -85,7 +85,7 @@ TEST(Progress, a_live_bar_is_redrawn_in_place_at_a_bounded_rate) {
   EXPECT_EQ(count_of(text, '\n'), 1u) << "the terminal is left on a fresh line";
 }
 
-TEST(Progress, pauses_do_not_count) {
+TEST(Progress, PausesDoNotCount) {
   Screen screen;
   {
     Progress progress(screen.file(), 4, {.line_every = 0s});

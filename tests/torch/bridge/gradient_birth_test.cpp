@@ -42,7 +42,7 @@ at::Tensor f64(at::IntArrayRef shape, int seed) {
 
 // The weight, the input's gradient and the result are all of one size: every allocation is as long
 // as the gradient.
-TEST(GradientBirth, is_where_it_was_asked_for_from_the_second_pass_with_the_same_bits) {
+TEST(GradientBirth, IsWhereItWasAskedForFromTheSecondPassWithTheSameBits) {
   for (const bool view : {false, true}) {
     Watched watched(f64({8, 8}, 1));
     const at::Tensor x = f64({8, 8}, 2).set_requires_grad(true), y = f64({8, 8}, 3);
@@ -63,7 +63,7 @@ TEST(GradientBirth, is_where_it_was_asked_for_from_the_second_pass_with_the_same
   }
 }
 
-TEST(GradientBirth, libtorch_chooses_while_the_owner_is_not_willing_or_the_gradient_accumulates) {
+TEST(GradientBirth, LibtorchChoosesWhileTheOwnerIsNotWillingOrTheGradientAccumulates) {
   Watched watched(f64({4, 4}, 1));
   const auto pass = [&] { at::exp(watched.leaf).sum().backward(); };
   pass();
@@ -80,7 +80,7 @@ TEST(GradientBirth, libtorch_chooses_while_the_owner_is_not_willing_or_the_gradi
   EXPECT_TRUE(watched.born());
 }
 
-TEST(GradientBirth, follows_a_model_that_computes_its_gradient_in_another_way_now) {
+TEST(GradientBirth, FollowsAModelThatComputesItsGradientInAnotherWayNow) {
   Watched watched(f64({4, 4}, 1));
   const at::Tensor x = f64({4, 4}, 2).set_requires_grad(true);
   for (int turn = 0; turn < 3; ++turn) {
@@ -95,7 +95,7 @@ TEST(GradientBirth, follows_a_model_that_computes_its_gradient_in_another_way_no
   }
 }
 
-TEST(GradientBirth, a_gradient_whose_memory_a_hook_keeps_is_told_of) {
+TEST(GradientBirth, AGradientWhoseMemoryAHookKeepsIsToldOf) {
   Watched watched(f64({4, 4}, 1));
   std::vector<at::Tensor> kept;
   for (const bool keep : {false, false, true}) {
@@ -108,7 +108,7 @@ TEST(GradientBirth, a_gradient_whose_memory_a_hook_keeps_is_told_of) {
   }
 }
 
-TEST(GradientBirth, the_memory_lives_as_long_as_the_gradient) {
+TEST(GradientBirth, TheMemoryLivesAsLongAsTheGradient) {
   std::weak_ptr<void> memory;
   at::Tensor grad;
   {
@@ -128,7 +128,7 @@ TEST(GradientBirth, the_memory_lives_as_long_as_the_gradient) {
 
 // This is how oneDNN allocates: it gives only an address back to the allocator, from inside and
 // outside of a backward pass.
-TEST(GradientBirth, leaves_raw_allocation_possible) {
+TEST(GradientBirth, LeavesRawAllocationPossible) {
   Watched watched(f64({8, 8}, 1));
   c10::Allocator* const allocator = c10::GetAllocator(c10::kCPU);
   allocator->raw_deallocate(allocator->raw_allocate(64));

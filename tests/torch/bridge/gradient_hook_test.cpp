@@ -16,7 +16,7 @@ at::Tensor leaf(std::initializer_list<double> values) {
   return torch::tensor(std::vector<double>(values), at::kDouble).set_requires_grad(true);
 }
 
-TEST(GradientHook, tells_of_a_gradient_after_it_was_accumulated) {
+TEST(GradientHook, TellsOfAGradientAfterItWasAccumulated) {
   const at::Tensor p = leaf({1, 2});
   std::vector<double> seen;
   GradientHook hook(
@@ -26,7 +26,7 @@ TEST(GradientHook, tells_of_a_gradient_after_it_was_accumulated) {
   EXPECT_EQ(seen, (std::vector<double>{3, 7}));
 }
 
-TEST(GradientHook, a_parameter_used_twice_fires_once_after_both) {
+TEST(GradientHook, AParameterUsedTwiceFiresOnceAfterBoth) {
   const at::Tensor p = leaf({1, 2});
   int fired = 0;
   GradientHook hook(p, {[] { return true; }, [&](bool) { ++fired; }});
@@ -35,7 +35,7 @@ TEST(GradientHook, a_parameter_used_twice_fires_once_after_both) {
   EXPECT_EQ(p.grad()[1].item<double>(), 7);
 }
 
-TEST(GradientHook, a_refused_gradient_leaves_grad_alone) {
+TEST(GradientHook, ARefusedGradientLeavesGradAlone) {
   const at::Tensor p = leaf({1, 2});
   bool accept = false;
   int accumulated = 0;
@@ -49,7 +49,7 @@ TEST(GradientHook, a_refused_gradient_leaves_grad_alone) {
   EXPECT_EQ(p.grad()[0].item<double>(), 3);
 }
 
-TEST(GradientHook, exceptions_come_out_of_backward_with_their_type) {
+TEST(GradientHook, ExceptionsComeOutOfBackwardWithTheirType) {
   const at::Tensor p = leaf({1, 2});
   for (const bool early : {true, false}) {
     GradientHook hook(p, {[&] { return early ? throw_misuse("early") : void(), true; },
@@ -63,7 +63,7 @@ TEST(GradientHook, exceptions_come_out_of_backward_with_their_type) {
   }
 }
 
-TEST(GradientHook, runs_on_the_thread_that_called_backward) {
+TEST(GradientHook, RunsOnTheThreadThatCalledBackward) {
   const at::Tensor p = leaf({1});
   std::thread::id where;
   GradientHook hook(p, {[] { return true; }, [&](bool) { where = std::this_thread::get_id(); }});
@@ -73,7 +73,7 @@ TEST(GradientHook, runs_on_the_thread_that_called_backward) {
   }).join();
 }
 
-TEST(GradientHook, each_backward_has_its_own_number) {
+TEST(GradientHook, EachBackwardHasItsOwnNumber) {
   const at::Tensor p = leaf({1}), q = leaf({1});
   std::vector<int> numbers;
   GradientHook a(p, {[] { return true; }, [&](bool) { numbers.push_back(current_backward()); }});
@@ -86,7 +86,7 @@ TEST(GradientHook, each_backward_has_its_own_number) {
   EXPECT_NE(numbers[0], numbers[2]);
 }
 
-TEST(GradientHook, tells_a_backward_that_builds_a_graph) {
+TEST(GradientHook, TellsABackwardThatBuildsAGraph) {
   const at::Tensor p = leaf({1});
   bool builds = false;
   GradientHook hook(p, {[&] { return builds = backward_builds_graph(), true; }, [](bool) {}});
@@ -97,7 +97,7 @@ TEST(GradientHook, tells_a_backward_that_builds_a_graph) {
   p.mutable_grad().reset();
 }
 
-TEST(GradientHook, is_silent_once_it_is_gone_and_others_stay) {
+TEST(GradientHook, IsSilentOnceItIsGoneAndOthersStay) {
   const at::Tensor p = leaf({1});
   int first = 0, second = 0;
   const at::Tensor loss = (p * 2).sum();  // a graph that holds the node while hooks come and go
@@ -110,7 +110,7 @@ TEST(GradientHook, is_silent_once_it_is_gone_and_others_stay) {
   EXPECT_EQ(second, 1);
 }
 
-TEST(GradientHook, only_leaves_that_require_a_gradient_can_be_watched) {
+TEST(GradientHook, OnlyLeavesThatRequireAGradientCanBeWatched) {
   const GradientEvents events{[] { return true; }, [](bool) {}};
   EXPECT_THROW(GradientHook(at::zeros({2}), events), Error);
   EXPECT_THROW(GradientHook(leaf({1}) * 2, events), Error);

@@ -23,7 +23,7 @@ std::string misuse_of(const at::Tensor& tensor) {
   return "";
 }
 
-TEST(Tensors, a_buffer_is_the_tensors_own_memory) {
+TEST(Tensors, ABufferIsTheTensorsOwnMemory) {
   for (auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt,
                     at::kShort, at::kChar, at::kByte, at::kBool}) {
     const at::Tensor tensor = at::zeros({3, 5}, type);
@@ -35,12 +35,12 @@ TEST(Tensors, a_buffer_is_the_tensors_own_memory) {
   }
 }
 
-TEST(Tensors, scalars_and_empty_tensors_are_buffers_too) {
+TEST(Tensors, ScalarsAndEmptyTensorsAreBuffersToo) {
   EXPECT_EQ(buffer_of(at::zeros({}, at::kFloat)).count, 1u);
   EXPECT_EQ(buffer_of(at::zeros({0, 7}, at::kFloat)).count, 0u);
 }
 
-TEST(Tensors, what_cannot_be_a_buffer_is_refused_with_a_remedy) {
+TEST(Tensors, WhatCannotBeABufferIsRefusedWithARemedy) {
   EXPECT_THAT(misuse_of(at::Tensor()), HasSubstr("fill it first"));
   EXPECT_THAT(misuse_of(at::zeros({4, 4}).t().narrow(0, 0, 2)), HasSubstr(".contiguous()"));
   EXPECT_THAT(misuse_of(at::zeros({4}, at::kComplexFloat)), HasSubstr("view_as_real"));
@@ -49,7 +49,7 @@ TEST(Tensors, what_cannot_be_a_buffer_is_refused_with_a_remedy) {
               HasSubstr(".cpu()"));
 }
 
-TEST(Tensors, a_tensor_over_memory_keeps_its_owner_and_is_no_view) {
+TEST(Tensors, ATensorOverMemoryKeepsItsOwnerAndIsNoView) {
   auto memory = std::make_shared<std::vector<std::byte>>(6 * sizeof(float));
   const at::Tensor like = at::zeros({2, 3}, at::kFloat);
   at::Tensor tensor = tensor_over(memory->data(), like, memory);
@@ -67,7 +67,7 @@ TEST(Tensors, a_tensor_over_memory_keeps_its_owner_and_is_no_view) {
   EXPECT_EQ(memory.use_count(), 1);
 }
 
-TEST(Tensors, a_dense_layout_is_kept) {
+TEST(Tensors, ADenseLayoutIsKept) {
   std::vector<std::byte> memory(2 * 3 * 4 * 5 * sizeof(float));
   const at::Tensor like = at::zeros({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor tensor = tensor_over(memory.data(), like, {});
@@ -77,7 +77,7 @@ TEST(Tensors, a_dense_layout_is_kept) {
   EXPECT_FALSE(is_same_memory(tensor, at::Tensor()));
 }
 
-TEST(Tensors, packing_and_unpacking_gives_the_same_values_for_mixed_tensors) {
+TEST(Tensors, PackingAndUnpackingGivesTheSameValuesForMixedTensors) {
   const std::vector<at::Tensor> from = {
       at::rand({3, 5}), at::arange(7, at::kLong), at::zeros({0}), at::ones({2}, at::kBool),
       at::rand({1, 3, 2, 2}, at::kDouble).contiguous(at::MemoryFormat::ChannelsLast)};

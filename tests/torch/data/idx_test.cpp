@@ -59,7 +59,7 @@ std::string idx(std::vector<int> shape, std::size_t elements, char type = 8) {
   return bytes;
 }
 
-TEST_F(IdxFiles, are_read_plain_and_zipped) {
+TEST_F(IdxFiles, AreReadPlainAndZipped) {
   for (const std::string& path : {plain(idx({2, 3, 4}, 24)), zipped(idx({2, 3, 4}, 24))}) {
     const IdxArray array = read_idx(path);
     EXPECT_EQ(array.shape, (std::vector<std::int64_t>{2, 3, 4}));
@@ -68,11 +68,11 @@ TEST_F(IdxFiles, are_read_plain_and_zipped) {
   }
 }
 
-TEST_F(IdxFiles, a_missing_file_is_named) {
+TEST_F(IdxFiles, AMissingFileIsNamed) {
   EXPECT_THAT(failure_of(folder_ / "none"), HasSubstr("No such file"));
 }
 
-TEST_F(IdxFiles, every_kind_of_damage_is_told) {
+TEST_F(IdxFiles, EveryKindOfDamageIsTold) {
   EXPECT_THAT(failure_of(plain("")), HasSubstr("inside its header"));
   EXPECT_THAT(failure_of(plain("no idx file")), HasSubstr("no IDX file"));
   EXPECT_THAT(failure_of(plain(idx({3}, 3, 13))), HasSubstr("type 13"));
@@ -82,7 +82,7 @@ TEST_F(IdxFiles, every_kind_of_damage_is_told) {
   EXPECT_THAT(failure_of(plain(idx({1 << 30, 1 << 30}, 0))), HasSubstr("more than"));
 }
 
-TEST_F(IdxFiles, a_zipped_file_cut_or_changed_anywhere_is_refused) {
+TEST_F(IdxFiles, AZippedFileCutOrChangedAnywhereIsRefused) {
   const std::string whole = bytes_of(zipped(idx({10, 20, 30}, 6000)));
   for (std::size_t length = 3; length < whole.size(); length += 7) {
     EXPECT_NE(failure_of(plain(whole.substr(0, length), "cut.gz")), "") << length;
@@ -92,7 +92,7 @@ TEST_F(IdxFiles, a_zipped_file_cut_or_changed_anywhere_is_refused) {
   EXPECT_THAT(failure_of(plain(changed, "changed.gz")), HasSubstr("corrupt"));
 }
 
-TEST_F(IdxFiles, fashion_mnist_tells_how_to_get_it) {
+TEST_F(IdxFiles, FashionMnistTellsHowToGetIt) {
   try {
     load_fashion_mnist(Split::train, folder_);
     FAIL() << "loaded";
@@ -103,7 +103,7 @@ TEST_F(IdxFiles, fashion_mnist_tells_how_to_get_it) {
   }
 }
 
-TEST_F(IdxFiles, fashion_mnist_checks_that_its_files_fit_together) {
+TEST_F(IdxFiles, FashionMnistChecksThatItsFilesFitTogether) {
   zipped(idx({2, 28, 28}, 2 * 784), "t10k-images-idx3-ubyte.gz");
   plain(idx({2}, 2), "t10k-labels-idx1-ubyte");  // unpacked files do as well
   const LabelledImages set = load_fashion_mnist(Split::test, folder_);

@@ -20,13 +20,13 @@ Indices list(const at::Tensor& tensor) {
   return {first, first + tensor.numel()};
 }
 
-TEST(Sampler, the_order_is_libtorchs_for_the_same_seed) {  // computed by PyTorch
+TEST(Sampler, TheOrderIsLibtorchsForTheSameSeed) {  // computed by PyTorch
   EXPECT_EQ(list(shuffled(10, 0, 0)), (Indices{4, 1, 7, 5, 3, 9, 0, 8, 6, 2}));
   EXPECT_EQ(list(shuffled(13, 7, 0)), (Indices{6, 5, 3, 9, 8, 4, 12, 0, 11, 10, 1, 7, 2}));
   EXPECT_EQ(list(shuffled(13, 4, 3)), list(shuffled(13, 7, 0)));
 }
 
-TEST(Sampler, global_batches_do_not_depend_on_the_number_of_ranks) {
+TEST(Sampler, GlobalBatchesDoNotDependOnTheNumberOfRanks) {
   constexpr std::int64_t kSamples = 103, kBatch = 10;
   for (int ranks = 1; ranks <= 7; ++ranks) {
     for (std::int64_t step = 0; step < 25; ++step) {
@@ -70,7 +70,7 @@ Indices together(BatchSplit split, int ranks, std::int64_t samples, std::int64_t
   return all;
 }
 
-TEST(Sampler, batches_with_replacement_do_not_depend_on_the_number_of_ranks) {
+TEST(Sampler, BatchesWithReplacementDoNotDependOnTheNumberOfRanks) {
   constexpr auto kSplit = BatchSplit::with_replacement;
   for (const std::int64_t step : {0, 3, 4, 5, 23}) {  // of 97 samples, 5 steps of 24 and fewer
     const Indices alone = together(kSplit, 1, 97, 24, 5, step);
@@ -84,7 +84,7 @@ TEST(Sampler, batches_with_replacement_do_not_depend_on_the_number_of_ranks) {
   }
 }
 
-TEST(Sampler, contiguous_batches_keep_each_sample_on_its_rank_and_take_all_once_in_an_epoch) {
+TEST(Sampler, ContiguousBatchesKeepEachSampleOnItsRankAndTakeAllOnceInAnEpoch) {
   for (const int ranks : {1, 2, 3, 7}) {
     for (const std::int64_t samples : {103, 100, 7}) {
       std::vector<Indices> orders;
@@ -112,14 +112,14 @@ TEST(Sampler, contiguous_batches_keep_each_sample_on_its_rank_and_take_all_once_
   }
 }
 
-TEST(Sampler, names_of_splits_are_known) {
+TEST(Sampler, NamesOfSplitsAreKnown) {
   EXPECT_EQ(batch_split_names(),
             (std::vector<std::string>{"shuffled", "contiguous", "with_replacement"}));
   EXPECT_EQ(batch_split_named("contiguous"), BatchSplit::contiguous);
   EXPECT_EQ(batch_split_named("bootstrap"), std::nullopt);
 }
 
-TEST(Sampler, contiguous_shares_are_blocks_of_the_padded_order) {
+TEST(Sampler, ContiguousSharesAreBlocksOfThePaddedOrder) {
   for (std::int64_t samples : {1, 2, 7, 10, 13}) {
     for (int ranks = 1; ranks <= 8; ++ranks) {
       for (const bool drop : {false, true}) {
@@ -143,14 +143,14 @@ TEST(Sampler, contiguous_shares_are_blocks_of_the_padded_order) {
   EXPECT_THROW(share_of(9, {.consumed = 3, .contiguous = true}), Error);
 }
 
-TEST(Sampler, the_last_batch_may_leave_ranks_without_samples) {
+TEST(Sampler, TheLastBatchMayLeaveRanksWithoutSamples) {
   GlobalBatches batches({.samples = 9, .batch_size = 4, .rank = 3, .world_size = 4});
   EXPECT_EQ(batches.per_epoch(), 3);
   EXPECT_EQ(batches.at(2).indices.numel(), 0);
   EXPECT_EQ(batches.at(2).global_size, 1);
 }
 
-TEST(Sampler, a_batch_smaller_than_the_world_is_refused_with_both_numbers) {
+TEST(Sampler, ABatchSmallerThanTheWorldIsRefusedWithBothNumbers) {
   try {
     GlobalBatches({.samples = 100, .batch_size = 3, .rank = 0, .world_size = 4});
     FAIL() << "accepted";
@@ -164,7 +164,7 @@ TEST(Sampler, a_batch_smaller_than_the_world_is_refused_with_both_numbers) {
   EXPECT_THROW(GlobalBatches({.samples = 9, .batch_size = 3, .rank = 2, .world_size = 2}), Error);
 }
 
-TEST(Sampler, shares_are_distributed_samplers) {
+TEST(Sampler, SharesAreDistributedSamplers) {
   for (std::int64_t samples : {1, 2, 7, 10, 13}) {
     for (int ranks = 1; ranks <= 8; ++ranks) {
       for (const bool drop : {false, true}) {
@@ -185,7 +185,7 @@ TEST(Sampler, shares_are_distributed_samplers) {
   EXPECT_THROW(share_of(0, {}), Error);
 }
 
-TEST(Sampler, exact_shares_hold_every_sample_once) {
+TEST(Sampler, ExactSharesHoldEverySampleOnce) {
   for (int ranks = 1; ranks <= 8; ++ranks) {
     Indices all;
     for (int rank = 0; rank < ranks; ++rank) {

@@ -35,7 +35,7 @@ std::uintptr_t address_of(const at::Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
 }
 
-TEST(GradientBuckets, slots_are_aligned_disjoint_and_in_the_order_of_the_plan) {
+TEST(GradientBuckets, SlotsAreAlignedDisjointAndInTheOrderOfThePlan) {
   const auto tensors = parameters();
   const GradientBuckets buckets = one_bucket(tensors);
   const auto start = reinterpret_cast<std::uintptr_t>(buckets.buffer(0).data);
@@ -52,7 +52,7 @@ TEST(GradientBuckets, slots_are_aligned_disjoint_and_in_the_order_of_the_plan) {
   EXPECT_LE(at, start + buckets.buffer(0).size_bytes());
 }
 
-TEST(GradientBuckets, taking_keeps_the_values_and_makes_the_slot_the_grad) {
+TEST(GradientBuckets, TakingKeepsTheValuesAndMakesTheSlotTheGrad) {
   auto tensors = parameters();
   GradientBuckets buckets = one_bucket(tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -65,7 +65,7 @@ TEST(GradientBuckets, taking_keeps_the_values_and_makes_the_slot_the_grad) {
 }
 
 // A gradient that was born in its slot's memory, but laid out another way.
-TEST(GradientBuckets, a_grad_of_another_layout_in_the_slots_memory_is_laid_out_anew) {
+TEST(GradientBuckets, AGradOfAnotherLayoutInTheSlotsMemoryIsLaidOutAnew) {
   auto tensors = parameters();
   GradientBuckets buckets = one_bucket(tensors);
   const auto lent = buckets.lend(1);
@@ -79,7 +79,7 @@ TEST(GradientBuckets, a_grad_of_another_layout_in_the_slots_memory_is_laid_out_a
   EXPECT_TRUE(at::equal(tensors[1].grad(), values));
 }
 
-TEST(GradientBuckets, what_somebody_else_holds_is_left_to_him_and_never_lent_again) {
+TEST(GradientBuckets, WhatSomebodyElseHoldsIsLeftToHimAndNeverLentAgain) {
   for (const bool it_is_the_gradient : {true, false}) {
     auto tensors = parameters();
     GradientBuckets buckets = one_bucket(tensors);
@@ -105,7 +105,7 @@ TEST(GradientBuckets, what_somebody_else_holds_is_left_to_him_and_never_lent_aga
   }
 }
 
-TEST(GradientBuckets, a_slot_that_other_code_keeps_is_known_and_not_lent) {
+TEST(GradientBuckets, ASlotThatOtherCodeKeepsIsKnownAndNotLent) {
   auto tensors = parameters();
   GradientBuckets buckets = one_bucket(tensors);
   tensors[0].mutable_grad() = at::ones_like(tensors[0]);
@@ -129,7 +129,7 @@ TEST(GradientBuckets, a_slot_that_other_code_keeps_is_known_and_not_lent) {
   }
 }
 
-TEST(GradientBuckets, nothing_is_lent_twice_at_a_time) {
+TEST(GradientBuckets, NothingIsLentTwiceAtATime) {
   const auto tensors = parameters();
   GradientBuckets buckets = one_bucket(tensors);
   auto lent = buckets.lend(0);

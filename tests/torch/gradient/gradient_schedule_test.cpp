@@ -20,7 +20,7 @@ schedule::ObservedStep step_of(double seconds) {
 
 // Rank 0's times count. A rank that went by its own would plan alone, or be planned for without it:
 // then the ranks' next calls differ, which throws.
-TEST(GradientSchedule, steps_that_grow_longer_on_one_rank_alone_are_judged_alike_by_all) {
+TEST(GradientSchedule, StepsThatGrowLongerOnOneRankAloneAreJudgedAlikeByAll) {
   for (const int slower : {0, 1}) {
     test::run_ranks(2, [&](Job& job) {
       const std::vector<Parameter> dense = {{"weight", at::zeros({8, 8})},
@@ -43,7 +43,7 @@ schedule::Path path_of(const GradientLayout& layout) {
 }
 
 // With any distance between the forecasts, both ways are tried.
-TEST(GradientSchedule, the_way_that_was_faster_when_both_were_tried_is_taken_by_all) {
+TEST(GradientSchedule, TheWayThatWasFasterWhenBothWereTriedIsTakenByAll) {
   using schedule::Path;
   for (const char* name : {"buckets", "merged"}) {
     for (const Path faster : {Path::all_to_all, Path::server}) {

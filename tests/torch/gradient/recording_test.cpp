@@ -13,7 +13,7 @@ namespace paceline {
 namespace {
 
 // The first two passes of each step are long, the last one is short.
-TEST(Recording, of_a_window_of_passes_takes_the_last_one_and_books_no_backward_as_forward) {
+TEST(Recording, OfAWindowOfPassesTakesTheLastOneAndBooksNoBackwardAsForward) {
   const test::TemporaryFolder folder;
   const std::string file = folder.file("model.json");
   ::setenv("PACELINE_RECORD", file.c_str(), 1);

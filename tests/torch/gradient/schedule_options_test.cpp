@@ -25,7 +25,7 @@ std::pair<StepReport, std::string> compressed_training(const std::string& compre
 }
 
 // The four weights of the net have 48, 64, 64 and 24 elements.
-TEST(CompressedTensors, are_told_where_none_is_and_none_of_their_bytes_count_as_coded) {
+TEST(CompressedTensors, AreToldWhereNoneIsAndNoneOfTheirBytesCountAsCoded) {
   const auto [report, told] = compressed_training("top_k:ratio=0.01");
   EXPECT_EQ(report.coded_bytes, 0);
   EXPECT_EQ(report.wire_bytes, 0);
@@ -34,7 +34,7 @@ TEST(CompressedTensors, are_told_where_none_is_and_none_of_their_bytes_count_as_
                               "top_k:min_compress_bytes=N)\n"));
 }
 
-TEST(CompressedTensors, count_as_coded_without_those_that_travel_whole_beside_them) {
+TEST(CompressedTensors, CountAsCodedWithoutThoseThatTravelWholeBesideThem) {
   const auto [report, told] = compressed_training("fp16:min_compress_bytes=100");
   EXPECT_EQ(report.coded_bytes, 4 * (48 + 64 + 64));
   EXPECT_EQ(report.wire_bytes, 2 * (48 + 64 + 64));
@@ -44,7 +44,7 @@ TEST(CompressedTensors, count_as_coded_without_those_that_travel_whole_beside_th
               HasSubstr("4 of 8 tensors travel uncompressed, 4 because they are vectors"));
 }
 
-TEST(CompressedTensors, are_all_tensors_of_a_method_that_tells_directions) {
+TEST(CompressedTensors, AreAllTensorsOfAMethodThatTellsDirections) {
   const auto [report, told] = compressed_training("sign");
   EXPECT_EQ(report.coded_bytes, 4 * (48 + 8 + 64 + 8 + 64 + 8 + 24 + 3));
   EXPECT_EQ(told, "");

@@ -44,7 +44,7 @@ std::vector<at::Tensor> dense_grads_of(const nn::Module& net) {
   return grads;
 }
 
-TEST(SparseGradients, equal_the_dense_ones_of_one_process) {
+TEST(SparseGradients, EqualTheDenseOnesOfOneProcess) {
   constexpr std::int64_t kRows = 15;
   for (const int ranks : {2, 3, 4}) {
     Table one(false, at::kDouble);
@@ -81,7 +81,7 @@ TEST(SparseGradients, equal_the_dense_ones_of_one_process) {
   }
 }
 
-TEST(SparseGradients, accumulate_shadow_and_rest_as_dense_ones_do) {
+TEST(SparseGradients, AccumulateShadowAndRestAsDenseOnesDo) {
   std::mutex mutex;
   std::map<std::string, std::vector<at::Tensor>> seen;
   for (const bool sparse : {false, true}) {
@@ -124,7 +124,7 @@ TEST(SparseGradients, accumulate_shadow_and_rest_as_dense_ones_do) {
   }
 }
 
-TEST(SparseGradients, of_a_model_of_nothing_else_train_too) {
+TEST(SparseGradients, OfAModelOfNothingElseTrainToo) {
   run_ranks(2, [](Job& job) {
     nn::Module model;
     const at::Tensor table = model.register_parameter("table", at::ones({5, 2}, at::kDouble));

@@ -15,7 +15,7 @@ struct Features : nn::Module {
   nn::Sequential layers{nullptr};
 };
 
-TEST(ConvertSyncBatchNorm, reaches_into_nested_sequentials_and_keeps_the_parameters) {
+TEST(ConvertSyncBatchNorm, ReachesIntoNestedSequentialsAndKeepsTheParameters) {
   nn::Sequential net(std::make_shared<Features>(), nn::Flatten(), nn::Linear(16, 2),
                      nn::BatchNorm1d(2), nn::BatchNorm1d(nn::BatchNormOptions(2).affine(false)));
   const at::Tensor x = at::randn({5, 3, 2, 2});
@@ -35,7 +35,7 @@ TEST(ConvertSyncBatchNorm, reaches_into_nested_sequentials_and_keeps_the_paramet
   EXPECT_EQ(convert_sync_batch_norm(*net), 0U) << "nothing is left";
 }
 
-TEST(ConvertSyncBatchNorm, names_what_it_cannot_replace_and_changes_nothing) {
+TEST(ConvertSyncBatchNorm, NamesWhatItCannotReplaceAndChangesNothing) {
   struct Block : nn::Module {
     Block() {
       norm = register_module("norm", nn::BatchNorm1d(3));

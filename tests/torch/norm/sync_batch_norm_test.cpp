@@ -76,7 +76,7 @@ void expect_equals_batch_norm(const Case& each) {
   });
 }
 
-TEST(SyncBatchNorm, equals_batch_norm_of_the_whole_batch_also_where_ranks_have_few_rows_or_none) {
+TEST(SyncBatchNorm, EqualsBatchNormOfTheWholeBatchAlsoWhereRanksHaveFewRowsOrNone) {
   expect_equals_batch_norm({{4, 4}, {}});
   expect_equals_batch_norm({{3, 6, 1}, {}});
   expect_equals_batch_norm({{5, 0, 2}, {}});
@@ -88,7 +88,7 @@ TEST(SyncBatchNorm, equals_batch_norm_of_the_whole_batch_also_where_ranks_have_f
 }
 
 // Without a momentum the running statistics are the plain means over all batches so far.
-TEST(SyncBatchNorm, without_momentum_averages_all_batches_as_batch_norm_does) {
+TEST(SyncBatchNorm, WithoutMomentumAveragesAllBatchesAsBatchNormDoes) {
   const auto options = nn::BatchNormOptions(4).momentum(c10::nullopt);
   nn::BatchNorm1d one(options);
   one->to(at::kDouble);
@@ -119,7 +119,7 @@ at::Tensor loss_of(nn::Sequential& net, const Samples& s) {
   return at::mse_loss(net->forward(s.x), s.y);
 }
 
-TEST(SyncBatchNorm, under_data_parallel_knows_the_weights_of_uneven_batches) {
+TEST(SyncBatchNorm, UnderDataParallelKnowsTheWeightsOfUnevenBatches) {
   const std::vector<std::int64_t> edges{0, 2, 2, 8};  // rank 1 has no batch
   nn::Sequential one = model();
   torch::optim::SGD optimizer_of_one(one->parameters(),
@@ -157,7 +157,7 @@ TEST(SyncBatchNorm, under_data_parallel_knows_the_weights_of_uneven_batches) {
 }
 
 // Its rows count again.
-TEST(SyncBatchNorm, is_a_plain_batch_norm_after_a_data_parallel_that_ended_with_weight_0) {
+TEST(SyncBatchNorm, IsAPlainBatchNormAfterADataParallelThatEndedWithWeight0) {
   nn::Sequential one = model();
   const Samples batch = samples(3, 8);
   loss_of(one, batch).backward();
@@ -201,7 +201,7 @@ struct Branched : nn::Module {
 
 // A bucket that waits for the side branch starts before the layer's own messages on one rank and
 // after them on the other.
-TEST(SyncBatchNorm, may_stand_among_parameters_that_not_all_ranks_use) {
+TEST(SyncBatchNorm, MayStandAmongParametersThatNotAllRanksUse) {
   Branched one;
   one.loss(samples(0, 8), 4).backward();
   run_ranks(2, [&](Job& job) {
@@ -223,7 +223,7 @@ TEST(SyncBatchNorm, may_stand_among_parameters_that_not_all_ranks_use) {
   });
 }
 
-TEST(SyncBatchNorm, needs_more_than_one_value_for_each_channel) {
+TEST(SyncBatchNorm, NeedsMoreThanOneValueForEachChannel) {
   run_ranks(2, [](Job& job) {
     SyncBatchNorm norm(nn::BatchNormOptions(3));
     norm->compute_over(std::make_shared<BatchRanks>(BatchRanks{&job.world(), 1}));
@@ -253,7 +253,7 @@ Failure failure_in(const std::function<void()>& call) {
   return {Fault::io, "nothing was thrown", {}};
 }
 
-TEST(SyncBatchNorm, ranks_in_different_layers_are_told_the_layers) {
+TEST(SyncBatchNorm, RanksInDifferentLayersAreToldTheLayers) {
   for (const std::int64_t channels : {3, 5}) {
     run_ranks(2, [&](Job& job) {
       TwoNorms net(channels);

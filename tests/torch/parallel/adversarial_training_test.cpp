@@ -32,7 +32,7 @@ at::Tensor loss_of_generator(Pair& pair, const Samples& s) {
   return -pair.critic.forward(pair.generator->forward(s.y)).square().mean();
 }
 
-TEST(AdversarialTraining, as_the_guide_writes_it_equals_one_process) {
+TEST(AdversarialTraining, AsTheGuideWritesItEqualsOneProcess) {
   Pair one;
   torch::optim::SGD of_generator(one.generator->parameters(), 0.05),
       of_critic(one.critic.parameters(), 0.05);

@@ -4,7 +4,7 @@
 namespace paceline {
 namespace {
 
-TEST(ClippedSteps, max_grad_norm_counts_for_synchronize_and_a_step_of_ones_own) {
+TEST(ClippedSteps, MaxGradNormCountsForSynchronizeAndAStepOfOnesOwn) {
   Net one;
   auto optimizer_of_one = sgd(one);
   for (int step = 0; step < 3; ++step) {
@@ -38,7 +38,7 @@ TEST(ClippedSteps, max_grad_norm_counts_for_synchronize_and_a_step_of_ones_own) 
   });
 }
 
-TEST(ClippedSteps, distributed_optimizer_refuses_optimizers_that_it_would_not_step) {
+TEST(ClippedSteps, DistributedOptimizerRefusesOptimizersThatItWouldNotStep) {
   run_ranks(1, [](Job& job) {
     Net net;
     auto wrapped = sgd(net);
@@ -123,7 +123,7 @@ double by_paceline(DataParallel& parallel, const Parameters&) {
   return parallel.clip_grad_norm(kClippedTo);
 }
 
-TEST(ClippedSteps, every_way_over_the_models_parameters_clips_by_the_norm_of_the_whole_gradient) {
+TEST(ClippedSteps, EveryWayOverTheModelsParametersClipsByTheNormOfTheWholeGradient) {
   for (const ClippedCell& cell : clipped_cells()) {
     const ClippedTraining expected = trained(cell, by_paceline);
     ASSERT_EQ(expected.error, "") << cell.name;
@@ -157,7 +157,7 @@ TEST(ClippedSteps, every_way_over_the_models_parameters_clips_by_the_norm_of_the
   }
 }
 
-TEST(ClippedSteps, libtorchs_clipping_of_parts_is_refused_by_the_next_step) {
+TEST(ClippedSteps, LibtorchsClippingOfPartsIsRefusedByTheNextStep) {
   for (const ClippedCell& cell : clipped_cells()) {
     if (cell.options.zero_stage == 0) continue;
     const ClippedTraining got = trained(cell, [](DataParallel& parallel, const Parameters&) {
@@ -169,7 +169,7 @@ TEST(ClippedSteps, libtorchs_clipping_of_parts_is_refused_by_the_next_step) {
   }
 }
 
-TEST(ClippedSteps, norms_of_a_part_of_the_model_are_those_of_the_whole_gradients) {
+TEST(ClippedSteps, NormsOfAPartOfTheModelAreThoseOfTheWholeGradients) {
   std::vector<double> norms;
   for (const int stage : {0, 1, 2, 3}) {
     run_ranks(2, [&](Job& job) {
@@ -188,7 +188,7 @@ TEST(ClippedSteps, norms_of_a_part_of_the_model_are_those_of_the_whole_gradients
   for (std::size_t i = 2; i < norms.size(); ++i) EXPECT_NEAR(norms[i], norms[i - 2], 1e-12);
 }
 
-TEST(ClippedSteps, gradients_that_lie_elsewhere_leave_no_trace_in_the_next_step_or_at_the_end) {
+TEST(ClippedSteps, GradientsThatLieElsewhereLeaveNoTraceInTheNextStepOrAtTheEnd) {
   for (const int stage : {1, 2, 3}) {
     Net nets[2];
     run_ranks(2, [&](Job& job) {

@@ -4,7 +4,7 @@
 namespace paceline {
 namespace {
 
-TEST(DataParallel, no_sync_accumulates_to_the_gradient_of_the_large_batch) {
+TEST(DataParallel, NoSyncAccumulatesToTheGradientOfTheLargeBatch) {
   Net one;
   const Samples all = samples(0, 12);
   loss_of(one, all).backward();
@@ -38,7 +38,7 @@ TEST(DataParallel, no_sync_accumulates_to_the_gradient_of_the_large_batch) {
 
 // Micro-batches of all sizes: each loss counts for its share of the rank's samples, the rank for
 // its samples.
-TEST(DataParallel, unequal_micro_batches_on_unequal_ranks_equal_the_large_batch) {
+TEST(DataParallel, UnequalMicroBatchesOnUnequalRanksEqualTheLargeBatch) {
   Net one;
   const Samples all = samples(0, 12);
   loss_of(one, all).backward();
@@ -69,7 +69,7 @@ TEST(DataParallel, unequal_micro_batches_on_unequal_ranks_equal_the_large_batch)
   });
 }
 
-TEST(DataParallel, backward_passes_per_step_is_no_sync_counted_by_itself) {
+TEST(DataParallel, BackwardPassesPerStepIsNoSyncCountedByItself) {
   Net one;
   const Samples all = samples(0, 12);
   loss_of(one, all).backward();
@@ -133,7 +133,7 @@ void accumulate(DataParallel& parallel, const std::vector<std::int64_t>& edges, 
   }
 }
 
-TEST(DataParallel, weights_of_micro_batches_add_up_and_each_counts_by_its_own) {
+TEST(DataParallel, WeightsOfMicroBatchesAddUpAndEachCountsByItsOwn) {
   for (const int ranks : {1, 2, 3}) {
     const Samples all = samples(0, kMicroBatches[static_cast<std::size_t>(ranks - 1)].back());
     Net one;
@@ -155,7 +155,7 @@ TEST(DataParallel, weights_of_micro_batches_add_up_and_each_counts_by_its_own) {
   }
 }
 
-TEST(DataParallel, weights_of_counted_passes_add_up_under_every_setting_that_accumulates) {
+TEST(DataParallel, WeightsOfCountedPassesAddUpUnderEverySettingThatAccumulates) {
   const Samples all = samples(0, 12);
   Net one;
   auto of_one = sgd(one);
@@ -188,7 +188,7 @@ TEST(DataParallel, weights_of_counted_passes_add_up_under_every_setting_that_acc
   });
 }
 
-TEST(DataParallel, rows_of_sparse_gradients_count_by_the_weights_of_their_micro_batches) {
+TEST(DataParallel, RowsOfSparseGradientsCountByTheWeightsOfTheirMicroBatches) {
   const at::Tensor words = torch::tensor({1, 2, 1, 3, 1, 4});
   const auto make = [] {
     torch::manual_seed(3);
@@ -211,7 +211,7 @@ TEST(DataParallel, rows_of_sparse_gradients_count_by_the_weights_of_their_micro_
   });
 }
 
-TEST(DataParallel, equal_weights_of_micro_batches_leave_the_bits_as_they_are) {
+TEST(DataParallel, EqualWeightsOfMicroBatchesLeaveTheBitsAsTheyAre) {
   std::map<bool, std::string> digests;
   for (const bool says : {false, true}) {
     run_ranks(2, [&](Job& job) {
@@ -232,7 +232,7 @@ TEST(DataParallel, equal_weights_of_micro_batches_leave_the_bits_as_they_are) {
   EXPECT_EQ(digests[true], digests[false]);
 }
 
-TEST(DataParallel, a_weight_said_after_the_last_pass_is_that_of_the_whole_window) {
+TEST(DataParallel, AWeightSaidAfterTheLastPassIsThatOfTheWholeWindow) {
   const Samples all = samples(0, 12);
   Net one;
   loss_of(one, all).backward();
@@ -251,7 +251,7 @@ TEST(DataParallel, a_weight_said_after_the_last_pass_is_that_of_the_whole_window
   });
 }
 
-TEST(DataParallel, weights_in_a_window_whose_meaning_is_not_sure_are_refused) {
+TEST(DataParallel, WeightsInAWindowWhoseMeaningIsNotSureAreRefused) {
   run_ranks(1, [&](Job& job) {
     Net net;
     DataParallel parallel(net, job, {.backward_passes_per_step = 4});

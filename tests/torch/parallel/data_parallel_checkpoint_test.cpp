@@ -56,7 +56,7 @@ void expect_same_bits_after_loading(const DataParallelOptions& options) {
       << options.schedule << ", " << options.compression;
 }
 
-TEST(DataParallelCheckpoint, a_run_that_was_loaded_ends_with_the_bits_of_one_that_was_not) {
+TEST(DataParallelCheckpoint, ARunThatWasLoadedEndsWithTheBitsOfOneThatWasNot) {
   for (const compress::Method& method : compress::built_in_methods()) {
     auto options = kSmallBuckets;
     options.compression = std::string(method.name) + ":min_compress_bytes=0";
@@ -66,14 +66,14 @@ TEST(DataParallelCheckpoint, a_run_that_was_loaded_ends_with_the_bits_of_one_tha
   }
 }
 
-TEST(DataParallelCheckpoint, also_under_measured_schedules) {
+TEST(DataParallelCheckpoint, AlsoUnderMeasuredSchedules) {
   for (const std::string schedule : {"wait_free", "merged", "priority", "general"}) {
     expect_same_bits_after_loading(
         {.schedule = schedule, .compression = "ef_sign:min_compress_bytes=0"});
   }
 }
 
-TEST(DataParallelCheckpoint, also_between_two_looks_of_a_compression_with_a_menu) {
+TEST(DataParallelCheckpoint, AlsoBetweenTwoLooksOfACompressionWithAMenu) {
   for (const std::string schedule : {"buckets", "wait_free"}) {
     expect_same_bits_after_loading(
         {.schedule = schedule,
@@ -81,7 +81,7 @@ TEST(DataParallelCheckpoint, also_between_two_looks_of_a_compression_with_a_menu
   }
 }
 
-TEST(DataParallelCheckpoint, another_schedule_goes_on_with_what_was_held_back) {
+TEST(DataParallelCheckpoint, AnotherScheduleGoesOnWithWhatWasHeldBack) {
   const std::string compression = "top_k:ratio=0.1,min_compress_bytes=0";
   Kept kept(2);
   train(0, 5, 5, {.schedule = "wait_free", .compression = compression}, kept);
@@ -113,7 +113,7 @@ std::vector<std::vector<double>> mean_held_back(const Kept& kept) {
   return mean;
 }
 
-TEST(DataParallelCheckpoint, on_another_number_of_ranks_the_mean_of_what_was_held_back_stays) {
+TEST(DataParallelCheckpoint, OnAnotherNumberOfRanksTheMeanOfWhatWasHeldBackStays) {
   const DataParallelOptions options{.compression = "top_k:ratio=0.1,min_compress_bytes=0"};
   Kept saved_by_four(4);
   train(0, 5, 5, options, saved_by_four, 4);
@@ -130,7 +130,7 @@ TEST(DataParallelCheckpoint, on_another_number_of_ranks_the_mean_of_what_was_hel
   }
 }
 
-TEST(DataParallelCheckpoint, of_another_compression_or_moment_is_refused_with_a_remedy) {
+TEST(DataParallelCheckpoint, OfAnotherCompressionOrMomentIsRefusedWithARemedy) {
   const DataParallelOptions options{.compression = "top_k:ratio=0.1,min_compress_bytes=0"};
   Kept kept(2), later(2);
   train(0, 4, 4, options, kept);

@@ -59,7 +59,7 @@ Seen train_by_menu(Job& job, const DataParallelOptions& options) {
   return seen;
 }
 
-TEST(DataParallelMenus, whatever_is_chosen_and_when_nothing_of_a_gradient_is_lost) {
+TEST(DataParallelMenus, WhateverIsChosenAndWhenNothingOfAGradientIsLost) {
   for (const std::string schedule : {"buckets", "wait_free", "barrier", "merged", "general"}) {
     SameEverywhere same;
     std::vector<Seen> ranks(kRanks);
@@ -88,7 +88,7 @@ TEST(DataParallelMenus, whatever_is_chosen_and_when_nothing_of_a_gradient_is_los
 
 // Begins with 0.1, knows nothing before its second look, then chooses; a leap of the gradients
 // makes it compress little again.
-TEST(DataParallelMenus, a_step_sends_little_once_gradients_are_steady_and_more_when_they_leap) {
+TEST(DataParallelMenus, AStepSendsLittleOnceGradientsAreSteadyAndMoreWhenTheyLeap) {
   run_ranks(kRanks, [&](Job& job) {
     const Seen seen = train_by_menu(job, {.schedule = "wait_free", .compression = kMenu});
     const auto sent = [&](int step) {
@@ -106,7 +106,7 @@ TEST(DataParallelMenus, a_step_sends_little_once_gradients_are_steady_and_more_w
   });
 }
 
-TEST(DataParallelMenus, of_what_cannot_be_chosen_from_are_refused_before_the_first_step) {
+TEST(DataParallelMenus, OfWhatCannotBeChosenFromAreRefusedBeforeTheFirstStep) {
   run_ranks(kRanks, [&](Job& job) {
     const auto told = [&](const std::string& compression) {
       return misuse_of(

@@ -7,7 +7,7 @@
 namespace paceline {
 namespace {
 
-TEST(DataParallel, sends_one_message_for_each_bucket_and_they_overlap_with_backward) {
+TEST(DataParallel, SendsOneMessageForEachBucketAndTheyOverlapWithBackward) {
   std::barrier all_here(2);
   run_ranks(2, [&](Job& job) {
     Net net;
@@ -38,7 +38,7 @@ TEST(DataParallel, sends_one_message_for_each_bucket_and_they_overlap_with_backw
   });
 }
 
-TEST(DataParallel, buckets_follow_rank_0s_order_after_the_first_step) {
+TEST(DataParallel, BucketsFollowRank0sOrderAfterTheFirstStep) {
   std::mutex mutex;
   std::vector<std::vector<schedule::Bucket>> plans;
   run_ranks(3, [&](Job& job) {
@@ -61,7 +61,7 @@ TEST(DataParallel, buckets_follow_rank_0s_order_after_the_first_step) {
   EXPECT_EQ(plans[0][7].gradients, (std::vector<int>{4}));
 }
 
-TEST(DataParallel, buffers_are_broadcast_averaged_or_left_alone) {
+TEST(DataParallel, BuffersAreBroadcastAveragedOrLeftAlone) {
   struct Counting : nn::Module {
     Counting() {
       p = register_parameter("p", at::ones({2}, at::kDouble));
@@ -111,8 +111,7 @@ struct Backwards : nn::Module {
   std::vector<nn::Linear> layers;
 };
 
-TEST(DataParallel,
-     a_static_order_is_that_of_the_first_step_and_a_late_gradient_costs_overlap_alone) {
+TEST(DataParallel, AStaticOrderIsThatOfTheFirstStepAndALateGradientCostsOverlapAlone) {
   SameEverywhere same;
   Backwards one;
   one.loss(samples(0, 8).x).backward();
@@ -143,7 +142,7 @@ TEST(DataParallel,
 }
 
 // An adversarial training has two models, each with an optimizer of its own, on one job.
-TEST(DataParallel, several_modules_share_a_job) {
+TEST(DataParallel, SeveralModulesShareAJob) {
   const auto turn = [](Net& a, Net& b, const Samples& batch) {
     return std::pair{loss_of(a, batch),
                      (b.forward(batch.x) - a.forward(batch.x).detach()).square().mean()};
@@ -178,7 +177,7 @@ TEST(DataParallel, several_modules_share_a_job) {
 }
 
 // On one group their messages would stand in another order on a shadow, which runs no backward.
-TEST(DataParallel, several_modules_in_one_backward_pass_have_groups_of_their_own) {
+TEST(DataParallel, SeveralModulesInOneBackwardPassHaveGroupsOfTheirOwn) {
   Net one_a, one_b;
   (loss_of(one_a, samples(0, 4)) + loss_of(one_b, samples(0, 4))).backward();
   run_ranks(2, [&](Job& job) {

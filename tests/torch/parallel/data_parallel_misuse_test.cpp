@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-TEST(DataParallel, models_that_differ_are_refused_on_every_rank_with_the_first_difference) {
+TEST(DataParallel, ModelsThatDifferAreRefusedOnEveryRankWithTheFirstDifference) {
   int refused = 0;
   std::mutex mutex;
   run_ranks(3, [&](Job& job) {
@@ -37,7 +37,7 @@ TEST(DataParallel, models_that_differ_are_refused_on_every_rank_with_the_first_d
   });
 }
 
-TEST(DataParallel, options_that_differ_are_told_one_by_one_with_both_values) {
+TEST(DataParallel, OptionsThatDifferAreToldOneByOneWithBothValues) {
   run_ranks(3, [&](Job& job) {
     nn::Sequential model(nn::Linear(3, 4));
     DataParallelOptions options;
@@ -60,7 +60,7 @@ TEST(DataParallel, options_that_differ_are_told_one_by_one_with_both_values) {
   });
 }
 
-TEST(DataParallel, models_that_cannot_be_trained_are_refused_with_a_remedy) {
+TEST(DataParallel, ModelsThatCannotBeTrainedAreRefusedWithARemedy) {
   run_ranks(1, [&](Job& job) {
     nn::Sequential waves(nn::Linear(3, 4));
     waves->to(at::kComplexFloat);
@@ -87,7 +87,7 @@ void in_worlds(const std::function<void(Job&, Net&, DataParallel&)>& body) {
   }
 }
 
-TEST(DataParallel, a_second_backward_before_synchronize_is_refused_and_the_step_can_still_end) {
+TEST(DataParallel, ASecondBackwardBeforeSynchronizeIsRefusedAndTheStepCanStillEnd) {
   in_worlds([](Job& job, Net& net, DataParallel& parallel) {
     loss_of(net, samples(job.rank(), 4)).backward();
     const at::Tensor local = net.last->bias.grad();
@@ -125,7 +125,7 @@ const std::vector<MakeOptimizer>& optimizers_that_step() {
   return all;
 }
 
-TEST(DataParallel, an_optimizer_that_steps_by_itself_before_synchronize_is_refused_at_the_call) {
+TEST(DataParallel, AnOptimizerThatStepsByItselfBeforeSynchronizeIsRefusedAtTheCall) {
   for (const MakeOptimizer& make : optimizers_that_step()) {
     run_ranks(2, [&](Job& job) {
       Net net;
@@ -151,7 +151,7 @@ TEST(DataParallel, an_optimizer_that_steps_by_itself_before_synchronize_is_refus
 }
 
 // AdamW shrinks the first parameter before it looks at its gradient.
-TEST(DataParallel, a_step_of_adamw_before_synchronize_leaves_numbers_and_is_told_again) {
+TEST(DataParallel, AStepOfAdamwBeforeSynchronizeLeavesNumbersAndIsToldAgain) {
   run_ranks(2, [&](Job& job) {
     Net net;
     DataParallel parallel(net, job, kSmallBuckets);
@@ -165,7 +165,7 @@ TEST(DataParallel, a_step_of_adamw_before_synchronize_leaves_numbers_and_is_told
   });
 }
 
-TEST(DataParallel, a_gradient_that_is_averaged_tells_its_size_and_refuses_to_be_read) {
+TEST(DataParallel, AGradientThatIsAveragedTellsItsSizeAndRefusesToBeRead) {
   run_ranks(2, [&](Job& job) {
     Net net;
     DataParallel parallel(net, job, kSmallBuckets);
@@ -182,7 +182,7 @@ TEST(DataParallel, a_gradient_that_is_averaged_tells_its_size_and_refuses_to_be_
 }
 
 // One process has nothing to average.
-TEST(DataParallel, an_optimizer_step_without_synchronize_is_seen_by_a_single_process) {
+TEST(DataParallel, AnOptimizerStepWithoutSynchronizeIsSeenByASingleProcess) {
   for (const bool at_next_gradient : {false, true}) {
     for (const MakeOptimizer& make : optimizers_that_step()) {
       run_ranks(1, [&](Job& job) {
@@ -203,7 +203,7 @@ TEST(DataParallel, an_optimizer_step_without_synchronize_is_seen_by_a_single_pro
   }
 }
 
-TEST(DataParallel, gradients_changed_before_they_are_averaged_are_refused) {
+TEST(DataParallel, GradientsChangedBeforeTheyAreAveragedAreRefused) {
   in_worlds([](Job&, Net& net, DataParallel& parallel) {
     const std::vector<std::function<void()>> changes = {
         [&] { net.zero_grad(); }, [&] { net.zero_grad(false); },
@@ -224,7 +224,7 @@ TEST(DataParallel, gradients_changed_before_they_are_averaged_are_refused) {
   });
 }
 
-TEST(DataParallel, weights_are_told_before_a_step_and_by_all_ranks) {
+TEST(DataParallel, WeightsAreToldBeforeAStepAndByAllRanks) {
   in_worlds([](Job&, Net& net, DataParallel& parallel) {
     EXPECT_THAT(misuse_of([&] { parallel.weight(-1); }), HasSubstr("number of samples"));
     EXPECT_THAT(misuse_of([&] { parallel.weight(NAN); }), HasSubstr("number of samples"));
@@ -249,7 +249,7 @@ TEST(DataParallel, weights_are_told_before_a_step_and_by_all_ranks) {
   });
 }
 
-TEST(DataParallel, no_sync_must_not_cross_a_step) {
+TEST(DataParallel, NoSyncMustNotCrossAStep) {
   in_worlds([](Job&, Net& net, DataParallel& parallel) {
     {
       const auto paused = parallel.no_sync();
@@ -263,7 +263,7 @@ TEST(DataParallel, no_sync_must_not_cross_a_step) {
   });
 }
 
-TEST(DataParallel, gradients_that_cannot_be_carried_are_refused) {
+TEST(DataParallel, GradientsThatCannotBeCarriedAreRefused) {
   in_worlds([](Job&, Net& net, DataParallel&) {
     EXPECT_THAT(misuse_of([&] { loss_of(net, samples(0, 4)).backward({}, false, true); }),
                 HasSubstr("create_graph"));
@@ -282,7 +282,7 @@ TEST(DataParallel, gradients_that_cannot_be_carried_are_refused) {
 }
 
 // Rank 1 is alive, but does something else: before its step, or when it has begun it.
-TEST(DataParallel, a_rank_that_does_not_come_is_told_with_what_waits_for_it) {
+TEST(DataParallel, ARankThatDoesNotComeIsToldWithWhatWaitsForIt) {
   for (const bool has_begun : {false, true}) {
     std::atomic<bool> told = false;
     run_ranks(2, {.operation_timeout = std::chrono::milliseconds(300)}, [&](Job& job) {

@@ -4,7 +4,7 @@
 namespace paceline {
 namespace {
 
-TEST(DataParallel, a_parameter_that_only_one_rank_used_counts_as_zero_elsewhere) {
+TEST(DataParallel, AParameterThatOnlyOneRankUsedCountsAsZeroElsewhere) {
   Net one;
   const Samples all = samples(0, 8);
   // The mean over 8 samples, of which only the first 4 use the side branch.
@@ -25,7 +25,7 @@ TEST(DataParallel, a_parameter_that_only_one_rank_used_counts_as_zero_elsewhere)
   });
 }
 
-TEST(DataParallel, accumulated_gradients_survive_a_step_that_not_all_ranks_use) {
+TEST(DataParallel, AccumulatedGradientsSurviveAStepThatNotAllRanksUse) {
   Net one;
   const Samples all = samples(0, 8);
   const auto pass = [&](bool first_half_uses) {
@@ -46,7 +46,7 @@ TEST(DataParallel, accumulated_gradients_survive_a_step_that_not_all_ranks_use) 
   });
 }
 
-TEST(DataParallel, a_parameter_that_no_rank_used_keeps_its_grad_untouched) {
+TEST(DataParallel, AParameterThatNoRankUsedKeepsItsGradUntouched) {
   run_ranks(2, [&](Job& job) {
     Net net;
     DataParallel parallel(net, job, kSmallBuckets);
@@ -73,7 +73,7 @@ TEST(DataParallel, a_parameter_that_no_rank_used_keeps_its_grad_untouched) {
   });
 }
 
-TEST(DataParallel, gradients_that_the_user_set_take_part_in_the_sum) {
+TEST(DataParallel, GradientsThatTheUserSetTakePartInTheSum) {
   run_ranks(2, [&](Job& job) {
     Net net, one;
     DataParallel parallel(net, job, kSmallBuckets);
@@ -88,7 +88,7 @@ TEST(DataParallel, gradients_that_the_user_set_take_part_in_the_sum) {
   });
 }
 
-TEST(DataParallel, frozen_parameters_are_left_out_at_the_start_and_rest_later) {
+TEST(DataParallel, FrozenParametersAreLeftOutAtTheStartAndRestLater) {
   run_ranks(2, [&](Job& job) {
     Net net;
     net.first->weight.set_requires_grad(false);
@@ -121,7 +121,7 @@ struct Tied : nn::Module {
   at::Tensor weight, bias;
 };
 
-TEST(DataParallel, a_weight_shared_by_two_layers_has_one_gradient_the_sum_of_its_uses) {
+TEST(DataParallel, AWeightSharedByTwoLayersHasOneGradientTheSumOfItsUses) {
   Tied one;
   torch::optim::SGD optimizer_of_one({one.weight, one.bias},
                                      torch::optim::SGDOptions(0.1).momentum(0.9));

@@ -19,7 +19,7 @@ void train(Net& net, DataParallel& parallel, torch::optim::Optimizer& optimizer,
 
 // Rank 2 leaves within a step; the two others give the step up and do it again with a world of
 // their own.
-TEST(Rebind, after_a_rank_was_lost_training_goes_on_as_one_process_would) {
+TEST(Rebind, AfterARankWasLostTrainingGoesOnAsOneProcessWould) {
   Net one;
   auto optimizer_of_one = sgd(one);
   for (int step = 0; step < 6; ++step) {
@@ -47,7 +47,7 @@ TEST(Rebind, after_a_rank_was_lost_training_goes_on_as_one_process_would) {
   });
 }
 
-TEST(Rebind, takes_the_roots_parameters_and_their_present_type) {
+TEST(Rebind, TakesTheRootsParametersAndTheirPresentType) {
   run_ranks(2, [](Job& job) {
     Net net;
     DataParallel parallel(net, job, kSmallBuckets);

@@ -64,7 +64,7 @@ std::string trained(int ranks, const DataParallelOptions& options, int servers =
   return digest;
 }
 
-TEST(DataParallel, every_schedule_ends_with_the_same_bits_also_across_the_barrier) {
+TEST(DataParallel, EveryScheduleEndsWithTheSameBitsAlsoAcrossTheBarrier) {
   for (const int ranks : {1, 2, 3}) {
     const std::string expected = trained(ranks, kSmallBuckets);
     for (const std::string& name : schedules()) {
@@ -79,8 +79,7 @@ TEST(DataParallel, every_schedule_ends_with_the_same_bits_also_across_the_barrie
   }
 }
 
-TEST(DataParallel,
-     gradients_on_servers_have_the_same_bits_by_every_schedule_also_across_the_barrier) {
+TEST(DataParallel, GradientsOnServersHaveTheSameBitsByEveryScheduleAlsoAcrossTheBarrier) {
   constexpr int kRanks = 2, kServers = 2;
   const std::string expected = trained(kRanks, kSmallBuckets);
   for (const std::string& name : schedules()) {
@@ -97,7 +96,7 @@ TEST(DataParallel,
   }
 }
 
-TEST(DataParallel, a_plain_schedule_equals_one_process_in_fp64) {
+TEST(DataParallel, APlainScheduleEqualsOneProcessInFp64) {
   Net one;
   loss_of(one, samples(0, 12)).backward();
   for (const std::string name : {"barrier", "wait_free"}) {
@@ -128,7 +127,7 @@ void set_parameters(const nn::Module& net) {
     p.copy_(at::randn(p.sizes(), generator, at::TensorOptions()).mul_(0.2));
 }
 
-TEST(DataParallel, with_every_compression_all_replicas_stay_the_same_and_it_learns) {
+TEST(DataParallel, WithEveryCompressionAllReplicasStayTheSameAndItLearns) {
   for (const compress::Method& method : compress::built_in_methods()) {
     for (const std::string name : {"buckets", "wait_free"}) {
       SameEverywhere same;
@@ -162,7 +161,7 @@ TEST(DataParallel, with_every_compression_all_replicas_stay_the_same_and_it_lear
   }
 }
 
-TEST(DataParallel, measured_schedules_carry_compressed_gradients_also_across_the_barrier) {
+TEST(DataParallel, MeasuredSchedulesCarryCompressedGradientsAlsoAcrossTheBarrier) {
   for (const std::string name : {"merged", "priority", "general"}) {
     SameEverywhere same;
     run_ranks(2, kTcp, [&](Job& job) {
@@ -180,7 +179,7 @@ TEST(DataParallel, measured_schedules_carry_compressed_gradients_also_across_the
   }
 }
 
-TEST(DataParallel, uneven_weights_count_under_compression_as_without) {
+TEST(DataParallel, UnevenWeightsCountUnderCompressionAsWithout) {
   const auto mean_of = [](const std::string& compression) {
     std::vector<at::Tensor> grads;
     run_ranks(3, [&](Job& job) {
@@ -200,7 +199,7 @@ TEST(DataParallel, uneven_weights_count_under_compression_as_without) {
 }
 
 // The residuals, which go from step to step, are equal too. Powers of two round nothing.
-TEST(DataParallel, the_unit_of_weights_changes_no_bit_under_any_compression) {
+TEST(DataParallel, TheUnitOfWeightsChangesNoBitUnderAnyCompression) {
   for (const compress::Method& method : compress::built_in_methods()) {
     const auto trained_with = [&](double unit) {
       std::string digest;
@@ -223,7 +222,7 @@ TEST(DataParallel, the_unit_of_weights_changes_no_bit_under_any_compression) {
   }
 }
 
-TEST(DataParallel, a_step_that_overflows_in_a_codec_is_left_out_on_all_ranks) {
+TEST(DataParallel, AStepThatOverflowsInACodecIsLeftOutOnAllRanks) {
   SameEverywhere same;
   run_ranks(2, [&](Job& job) {
     Net net(at::kFloat);
@@ -244,7 +243,7 @@ TEST(DataParallel, a_step_that_overflows_in_a_codec_is_left_out_on_all_ranks) {
   });
 }
 
-TEST(DataParallel, a_schedule_is_planned_anew_when_steps_take_another_time) {
+TEST(DataParallel, AScheduleIsPlannedAnewWhenStepsTakeAnotherTime) {
   using namespace std::chrono_literals;
   run_ranks(2, [](Job& job) {
     Net net(at::kFloat);
@@ -263,7 +262,7 @@ TEST(DataParallel, a_schedule_is_planned_anew_when_steps_take_another_time) {
   });
 }
 
-TEST(DataParallel, what_a_schedule_or_compression_cannot_be_is_told_before_the_first_step) {
+TEST(DataParallel, WhatAScheduleOrCompressionCannotBeIsToldBeforeTheFirstStep) {
   struct Mixed : Net {
     Mixed() : Net(at::kFloat) { register_parameter("wide", at::ones({2}, at::kDouble)); }
   };
@@ -294,7 +293,7 @@ TEST(DataParallel, what_a_schedule_or_compression_cannot_be_is_told_before_the_f
   });
 }
 
-TEST(DataParallel, steps_of_its_own_need_optimizers_and_leave_no_norm_to_clip) {
+TEST(DataParallel, StepsOfItsOwnNeedOptimizersAndLeaveNoNormToClip) {
   run_ranks(2, [](Job& job) {
     Net net(at::kFloat);
     DataParallel parallel(net, job);
@@ -328,7 +327,7 @@ std::string printed_by(const std::string& schedule, const std::string& compressi
   return ::testing::internal::GetCapturedStderr();
 }
 
-TEST(DataParallel, a_choice_of_codecs_that_may_differ_from_run_to_run_is_told_once) {
+TEST(DataParallel, AChoiceOfCodecsThatMayDifferFromRunToRunIsToldOnce) {
   const std::string codec = "int8:min_compress_bytes=0";
   const std::string told = printed_by("general", codec);
   EXPECT_THAT(told, AllOf(HasSubstr("results may differ from run to run"), HasSubstr("int8:"),

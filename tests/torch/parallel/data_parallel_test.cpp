@@ -47,17 +47,17 @@ void train_and_compare(int ranks, Zero zero) {
   });
 }
 
-TEST(DataParallel, uneven_batches_equal_one_process_when_gradients_are_dropped) {
+TEST(DataParallel, UnevenBatchesEqualOneProcessWhenGradientsAreDropped) {
   for (int ranks : {2, 3, 4}) train_and_compare(ranks, Zero::drop);
 }
-TEST(DataParallel, uneven_batches_equal_one_process_when_gradients_are_zeroed_in_place) {
+TEST(DataParallel, UnevenBatchesEqualOneProcessWhenGradientsAreZeroedInPlace) {
   for (int ranks : {2, 3}) train_and_compare(ranks, Zero::in_place);
 }
-TEST(DataParallel, uneven_batches_equal_one_process_when_gradients_accumulate) {
+TEST(DataParallel, UnevenBatchesEqualOneProcessWhenGradientsAccumulate) {
   for (int ranks : {2, 3}) train_and_compare(ranks, Zero::never);
 }
 
-TEST(DataParallel, a_world_of_one_has_the_plain_loops_bits) {
+TEST(DataParallel, AWorldOfOneHasThePlainLoopsBits) {
   for (const Zero zero : {Zero::drop, Zero::in_place, Zero::never}) {
     Net plain(at::kFloat), net(at::kFloat);
     auto a = sgd(plain), b = sgd(net);
@@ -79,7 +79,7 @@ TEST(DataParallel, a_world_of_one_has_the_plain_loops_bits) {
   }
 }
 
-TEST(DataParallel, without_weights_all_ranks_weigh_the_same) {
+TEST(DataParallel, WithoutWeightsAllRanksWeighTheSame) {
   Net one;
   loss_of(one, samples(0, 8)).backward();
   run_ranks(4, [&](Job& job) {
@@ -91,7 +91,7 @@ TEST(DataParallel, without_weights_all_ranks_weigh_the_same) {
   });
 }
 
-TEST(DataParallel, starts_with_rank_0s_parameters_and_buffers) {
+TEST(DataParallel, StartsWithRank0sParametersAndBuffers) {
   SameEverywhere same;
   run_ranks(3, [&](Job& job) {
     nn::Sequential model(nn::Linear(3, 4), nn::BatchNorm1d(4), nn::Linear(4, 2));
@@ -106,7 +106,7 @@ TEST(DataParallel, starts_with_rank_0s_parameters_and_buffers) {
   });
 }
 
-TEST(DataParallel, several_dtypes_and_odd_parameters_train_together) {
+TEST(DataParallel, SeveralDtypesAndOddParametersTrainTogether) {
   struct Mixed : nn::Module {
     Mixed() {
       a = register_parameter("a", at::ones({3}, at::kFloat));
@@ -146,7 +146,7 @@ TEST(DataParallel, several_dtypes_and_odd_parameters_train_together) {
 // Every layer is as wide as the batch is long, so all allocations of a step are as long as a
 // gradient, and only learning tells those apart that become gradients; a hook also keeps gradients
 // that it was given.
-TEST(DataParallel, gradients_born_in_place_equal_copied_ones_bit_for_bit_and_kept_ones_stay) {
+TEST(DataParallel, GradientsBornInPlaceEqualCopiedOnesBitForBitAndKeptOnesStay) {
   constexpr std::int64_t kWide = 8;
   const auto train = [=](Job& job, bool born) {
     nn::Sequential net(nn::Linear(kWide, kWide), nn::Tanh(), nn::Linear(kWide, kWide), nn::Tanh(),
@@ -184,7 +184,7 @@ TEST(DataParallel, gradients_born_in_place_equal_copied_ones_bit_for_bit_and_kep
   run_ranks(2, [&](Job& job) { EXPECT_EQ(train(job, true), train(job, false)); });
 }
 
-TEST(DataParallel, the_model_outlives_it_and_its_gradients_stay) {
+TEST(DataParallel, TheModelOutlivesItAndItsGradientsStay) {
   Net net;
   std::vector<at::Tensor> expected;
   run_ranks(2, [&](Job& job) {
@@ -204,7 +204,7 @@ TEST(DataParallel, the_model_outlives_it_and_its_gradients_stay) {
   expect_equal(grads_of(net), grads_of(plain), 1e-12);
 }
 
-TEST(DataParallel, mean_weighs_a_number_as_the_gradients_are_with_the_same_bits_on_all_ranks) {
+TEST(DataParallel, MeanWeighsANumberAsTheGradientsAreWithTheSameBitsOnAllRanks) {
   SameEverywhere same;
   Net one;
   const Samples batch = samples(0, 12);
@@ -241,7 +241,7 @@ TEST(DataParallel, mean_weighs_a_number_as_the_gradients_are_with_the_same_bits_
   });
 }
 
-TEST(DataParallel, works_on_a_communicator_alone) {
+TEST(DataParallel, WorksOnACommunicatorAlone) {
   run_ranks(2, [](Job& job) {
     Net net, one;
     DataParallel parallel(net, job.world());

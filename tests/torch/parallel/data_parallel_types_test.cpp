@@ -17,7 +17,7 @@ double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>&
 // Each rank's gradients are the same on every run, so the mean is known. Sums are made in f32: the
 // mean is rounded once to 8 bits, and where ranks weigh differently the weighted gradients are
 // before.
-TEST(DataParallel, bfloat16_gradients_are_averaged_within_the_roundings_of_the_wire) {
+TEST(DataParallel, Bfloat16GradientsAreAveragedWithinTheRoundingsOfTheWire) {
   constexpr int kRanks = 4;
   const std::vector<double> weights{1, 2, 0, 5};
   std::vector<std::vector<at::Tensor>> local;
@@ -60,7 +60,7 @@ TEST(DataParallel, bfloat16_gradients_are_averaged_within_the_roundings_of_the_w
   }
 }
 
-TEST(DataParallel, trains_bfloat16_models_close_to_one_process) {
+TEST(DataParallel, TrainsBfloat16ModelsCloseToOneProcess) {
   for (const auto type : {at::kBFloat16, at::kFloat}) {
     Net one(type);
     auto optimizer_of_one = sgd(one);

@@ -6,7 +6,7 @@
 namespace paceline {
 namespace {
 
-TEST(DistributedOptimizer, has_the_bits_of_data_parallel) {
+TEST(DistributedOptimizer, HasTheBitsOfDataParallel) {
   run_ranks(3, [&](Job& job) {
     const std::vector<std::int64_t> edges{0, 1, 3, 8};
     const auto begin = edges[static_cast<std::size_t>(job.rank())],
@@ -34,8 +34,7 @@ TEST(DistributedOptimizer, has_the_bits_of_data_parallel) {
   });
 }
 
-TEST(DistributedOptimizer,
-     adds_up_passes_and_lets_gradients_be_touched_between_synchronize_and_step) {
+TEST(DistributedOptimizer, AddsUpPassesAndLetsGradientsBeTouchedBetweenSynchronizeAndStep) {
   Net one;
   auto optimizer_of_one = sgd(one);
   for (int step = 0; step < 3; ++step) {
@@ -63,7 +62,7 @@ TEST(DistributedOptimizer,
   });
 }
 
-TEST(DistributedOptimizer, ends_with_the_last_batch_and_refuses_to_send_twice) {
+TEST(DistributedOptimizer, EndsWithTheLastBatchAndRefusesToSendTwice) {
   run_ranks(2, [](Job& job) {
     Net net;
     auto wrapped = sgd(net);

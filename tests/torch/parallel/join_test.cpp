@@ -7,7 +7,7 @@
 namespace paceline {
 namespace {
 
-TEST(Join, a_shadow_contributes_nothing_and_ends_with_the_same_gradients) {
+TEST(Join, AShadowContributesNothingAndEndsWithTheSameGradients) {
   Net one;
   const Samples all = samples(0, 8);
   loss_of(one, all).backward();
@@ -31,7 +31,7 @@ TEST(Join, a_shadow_contributes_nothing_and_ends_with_the_same_gradients) {
   }
 }
 
-TEST(Join, ranks_of_different_lengths_end_together_and_nobody_steps_in_the_closing_round) {
+TEST(Join, RanksOfDifferentLengthsEndTogetherAndNobodyStepsInTheClosingRound) {
   for (const std::vector<int>& lengths : {std::vector<int>{3, 5, 5, 7}, {0, 2, 1}, {0, 0}}) {
     SameEverywhere same;
     const int longest = *std::max_element(lengths.begin(), lengths.end());
@@ -109,7 +109,7 @@ void expect_joined_equals_one_process(const std::vector<int>& lengths, bool tell
   });
 }
 
-TEST(Join, equals_one_process_that_has_the_batches_of_all_ranks) {
+TEST(Join, EqualsOneProcessThatHasTheBatchesOfAllRanks) {
   for (const bool tell_weights : {false, true}) {
     for (const std::vector<int>& lengths : {std::vector<int>{3, 5, 5, 7}, {0, 2, 1}, {0, 0}, {3}}) {
       expect_joined_equals_one_process(lengths, tell_weights);
@@ -117,7 +117,7 @@ TEST(Join, equals_one_process_that_has_the_batches_of_all_ranks) {
   }
 }
 
-TEST(Join, leaves_the_weight_as_it_was_before_the_loop) {
+TEST(Join, LeavesTheWeightAsItWasBeforeTheLoop) {
   run_ranks(2, [](Job& job) {
     Net net, one;
     DataParallel parallel(net, job);
@@ -133,7 +133,7 @@ TEST(Join, leaves_the_weight_as_it_was_before_the_loop) {
   });
 }
 
-TEST(Join, walks_libtorchs_data_loader) {
+TEST(Join, WalksLibtorchsDataLoader) {
   run_ranks(2, [](Job& job) {
     Net net;
     DataParallel parallel(net, job);
@@ -159,7 +159,7 @@ TEST(Join, walks_libtorchs_data_loader) {
   });
 }
 
-TEST(Join, refuses_a_turn_that_leaves_the_other_ranks_waiting) {
+TEST(Join, RefusesATurnThatLeavesTheOtherRanksWaiting) {
   run_ranks(1, [](Job& job) {
     Net net;
     DataParallel parallel(net, job);
@@ -170,7 +170,7 @@ TEST(Join, refuses_a_turn_that_leaves_the_other_ranks_waiting) {
   });
 }
 
-TEST(Join, refuses_to_throw_away_accumulated_gradients) {
+TEST(Join, RefusesToThrowAwayAccumulatedGradients) {
   run_ranks(1, [](Job& job) {
     Net net;
     DataParallel parallel(net, job, {.backward_passes_per_step = 2});
@@ -183,7 +183,7 @@ TEST(Join, refuses_to_throw_away_accumulated_gradients) {
   });
 }
 
-TEST(Join, is_named_to_a_rank_whose_loop_is_longer_than_the_others) {
+TEST(Join, IsNamedToARankWhoseLoopIsLongerThanTheOthers) {
   for (const bool ends : {false, true}) {  // or goes on with something else
     run_ranks(2, [&](Job& job) {
       Net net;

@@ -40,7 +40,7 @@ const EndStep kStep = [](DataParallel& parallel, torch::optim::Optimizer& optimi
   parallel.step(optimizer);
 };
 
-TEST(LearningRates, that_differ_are_told_by_the_step_that_would_use_them) {
+TEST(LearningRates, ThatDifferAreToldByTheStepThatWouldUseThem) {
   for (const auto& options :
        {DataParallelOptions{}, DataParallelOptions{.synchrony = "robust:rule=median,faulty=0"},
         DataParallelOptions{.zero_stage = 1}, DataParallelOptions{.zero_stage = 3},
@@ -53,7 +53,7 @@ TEST(LearningRates, that_differ_are_told_by_the_step_that_would_use_them) {
 }
 
 // The rates of such optimizers are set when they step: the next step tells.
-TEST(LearningRates, of_own_optimizers_are_told_one_step_later) {
+TEST(LearningRates, OfOwnOptimizersAreToldOneStepLater) {
   run_ranks(2, [](Job& job) {
     Net net;
     DataParallel parallel(net, job, {.optimizer = [](const at::Tensor& parameter) {
@@ -80,7 +80,7 @@ TEST(LearningRates, of_own_optimizers_are_told_one_step_later) {
   });
 }
 
-TEST(LearningRates, are_compared_by_a_distributed_optimizer_too) {
+TEST(LearningRates, AreComparedByADistributedOptimizerToo) {
   run_ranks(2, [](Job& job) {
     Net net;
     auto wrapped = sgd(net);
@@ -103,7 +103,7 @@ TEST(LearningRates, are_compared_by_a_distributed_optimizer_too) {
 }
 
 // Groups are each rank's own affair, and replicas that may differ may have rates that do.
-TEST(LearningRates, are_free_where_they_change_nothing) {
+TEST(LearningRates, AreFreeWhereTheyChangeNothing) {
   SameEverywhere same;
   run_ranks(2, [&](Job& job) {
     Net net;

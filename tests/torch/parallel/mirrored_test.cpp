@@ -20,7 +20,7 @@ at::Tensor loss(Net& net, const std::vector<at::Tensor>& part) {
 
 const MirroredOptions kSmall{.parallel = kSmallBuckets};
 
-TEST(Mirrored, has_the_bits_of_processes_and_the_numbers_of_one) {
+TEST(Mirrored, HasTheBitsOfProcessesAndTheNumbersOfOne) {
   for (const std::size_t devices : {1, 2, 3}) {
     Net one;
     auto optimizer_of_one = sgd(one);
@@ -59,7 +59,7 @@ TEST(Mirrored, has_the_bits_of_processes_and_the_numbers_of_one) {
   }
 }
 
-TEST(Mirrored, replicas_compute_with_the_threads_of_the_caller) {
+TEST(Mirrored, ReplicasComputeWithTheThreadsOfTheCaller) {
   const int before = at::get_num_threads();
   Mirrored<Net> mirrored(
       std::vector<torch::Device>(2, torch::kCPU), [] { return std::make_shared<Net>(); }, make_sgd,
@@ -75,7 +75,7 @@ TEST(Mirrored, replicas_compute_with_the_threads_of_the_caller) {
   at::set_num_threads(before);
 }
 
-TEST(Mirrored, computes_on_a_thread_for_each_replica_and_leaves_replicas_without_rows_out) {
+TEST(Mirrored, ComputesOnAThreadForEachReplicaAndLeavesReplicasWithoutRowsOut) {
   Mirrored<Net> mirrored(
       {torch::kCPU, torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
   std::mutex mutex;
@@ -97,7 +97,7 @@ TEST(Mirrored, computes_on_a_thread_for_each_replica_and_leaves_replicas_without
             sha256_of(mirrored.replica(0).parameters()));
 }
 
-TEST(Mirrored, ends_with_the_cause_when_one_replica_fails) {
+TEST(Mirrored, EndsWithTheCauseWhenOneReplicaFails) {
   Mirrored<Net> mirrored(
       {torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
   const Samples batch = samples(0, 4);
@@ -114,7 +114,7 @@ TEST(Mirrored, ends_with_the_cause_when_one_replica_fails) {
               HasSubstr("failed before"));
 }
 
-TEST(Mirrored, refuses_what_it_cannot_mirror) {
+TEST(Mirrored, RefusesWhatItCannotMirror) {
   const auto make = [](std::vector<torch::Device> devices) {
     Mirrored<Net>(
         devices, [] { return std::make_shared<Net>(); }, make_sgd);

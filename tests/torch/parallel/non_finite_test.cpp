@@ -219,7 +219,7 @@ void expect_alike(const NanCell& cell, const Outcome& outcome) {
   }
 }
 
-TEST(NonFinite, in_lockstep_a_skipped_step_leaves_the_bits_of_a_run_without_it) {
+TEST(NonFinite, InLockstepASkippedStepLeavesTheBitsOfARunWithoutIt) {
   for (const NanCell& cell : lockstep_cells()) {
     const Outcome expected = outcome_of(cell, ""), skipped = outcome_of(cell, "skip");
     expect_alike(cell, skipped);
@@ -230,7 +230,7 @@ TEST(NonFinite, in_lockstep_a_skipped_step_leaves_the_bits_of_a_run_without_it) 
 }
 
 // The step that was refused has ended, so that a program may go on as if it had not been.
-TEST(NonFinite, in_lockstep_all_ranks_throw_alike_and_may_go_on) {
+TEST(NonFinite, InLockstepAllRanksThrowAlikeAndMayGoOn) {
   for (const NanCell& cell : lockstep_cells()) {
     const Outcome expected = outcome_of(cell, ""), thrown = outcome_of(cell, "throw");
     for (const std::string& text : thrown.texts) {
@@ -244,7 +244,7 @@ TEST(NonFinite, in_lockstep_all_ranks_throw_alike_and_may_go_on) {
   }
 }
 
-TEST(NonFinite, where_nobody_waits_a_rank_leaves_out_its_own_step) {
+TEST(NonFinite, WhereNobodyWaitsARankLeavesOutItsOwnStep) {
   for (const NanCell& cell : other_cells()) {
     expect_alike(cell, outcome_of(cell, "skip"));
     const Outcome thrown = outcome_of(cell, "throw");
@@ -255,7 +255,7 @@ TEST(NonFinite, where_nobody_waits_a_rank_leaves_out_its_own_step) {
 }
 
 // The rule leaves the rank's gradient out; all gradients together are what is looked at.
-TEST(NonFinite, a_robust_rule_bears_the_rank) {
+TEST(NonFinite, ARobustRuleBearsTheRank) {
   for (const char* non_finite : {"skip", "throw"}) {
     NanCell cell{"robust", with_buckets({.synchrony = "robust:rule=median"}), Ending::step, "", 3};
     Outcome outcome{std::vector<std::string>(3), std::vector<std::string>(3),
@@ -279,7 +279,7 @@ TEST(NonFinite, a_robust_rule_bears_the_rank) {
   }
 }
 
-TEST(NonFinite, so_many_steps_in_a_row_end_the_run_by_name_and_a_good_one_begins_again) {
+TEST(NonFinite, SoManyStepsInARowEndTheRunByNameAndAGoodOneBeginsAgain) {
   for (const int stage : {0, 2}) {
     run_ranks(2, [&](Job& job) {
       Net net;
@@ -306,7 +306,7 @@ TEST(NonFinite, so_many_steps_in_a_row_end_the_run_by_name_and_a_good_one_begins
   }
 }
 
-TEST(NonFinite, a_sum_of_finite_gradients_that_overflows_is_named_without_a_rank) {
+TEST(NonFinite, ASumOfFiniteGradientsThatOverflowsIsNamedWithoutARank) {
   run_ranks(2, [](Job& job) {
     Net net(at::kFloat);
     DataParallel parallel(net, job, {.non_finite = "throw"});
@@ -320,7 +320,7 @@ TEST(NonFinite, a_sum_of_finite_gradients_that_overflows_is_named_without_a_rank
   });
 }
 
-TEST(NonFinite, a_gradient_that_is_infinite_in_an_earlier_pass_of_the_step_counts) {
+TEST(NonFinite, AGradientThatIsInfiniteInAnEarlierPassOfTheStepCounts) {
   run_ranks(2, [](Job& job) {
     Net net;
     DataParallel parallel(net, job, {.backward_passes_per_step = 2, .non_finite = "skip"});
@@ -335,7 +335,7 @@ TEST(NonFinite, a_gradient_that_is_infinite_in_an_earlier_pass_of_the_step_count
   });
 }
 
-TEST(NonFinite, other_words_and_limits_are_refused_by_name) {
+TEST(NonFinite, OtherWordsAndLimitsAreRefusedByName) {
   run_ranks(1, [](Job& job) {
     Net net;
     EXPECT_THAT(misuse_of([&] { DataParallel(net, job, {.non_finite = "ignore"}); }),
@@ -346,7 +346,7 @@ TEST(NonFinite, other_words_and_limits_are_refused_by_name) {
 }
 
 // A program that looks at nothing hears of a NaN where its norm is asked for.
-TEST(NonFinite, a_norm_that_is_none_is_refused_on_all_ranks_alike_and_training_goes_on) {
+TEST(NonFinite, ANormThatIsNoneIsRefusedOnAllRanksAlikeAndTrainingGoesOn) {
   for (const char* precision : {"none", "o2"}) {
     for (const int stage : {0, 2}) {
       if (stage > 0 && std::string(precision) == "o2") continue;

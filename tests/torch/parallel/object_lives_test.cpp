@@ -20,7 +20,7 @@ void step_once(Net& net, DataParallel& parallel, torch::optim::Optimizer& optimi
 
 // --- guards --------------------------------------------------------------------------------------
 
-TEST(Guards, of_no_sync_may_outlive_their_data_parallel) {
+TEST(Guards, OfNoSyncMayOutliveTheirDataParallel) {
   run_ranks(2, [](Job& job) {
     Net net;
     auto parallel = std::make_unique<DataParallel>(net, job);
@@ -34,7 +34,7 @@ TEST(Guards, of_no_sync_may_outlive_their_data_parallel) {
   });
 }
 
-TEST(Guards, of_a_join_and_of_skip_synchronize_may_outlive_them_too) {
+TEST(Guards, OfAJoinAndOfSkipSynchronizeMayOutliveThemToo) {
   run_ranks(2, [](Job& job) {
     Net net;
     auto parallel = std::make_unique<DataParallel>(net, job);
@@ -51,7 +51,7 @@ TEST(Guards, of_a_join_and_of_skip_synchronize_may_outlive_them_too) {
 }
 
 // Gathered parameters keep their values: the DataParallel gives them memory of their own.
-TEST(Guards, of_gathered_parameters_may_outlive_their_data_parallel) {
+TEST(Guards, OfGatheredParametersMayOutliveTheirDataParallel) {
   SameEverywhere same;
   run_ranks(2, [&](Job& job) {
     Net net;
@@ -69,7 +69,7 @@ TEST(Guards, of_gathered_parameters_may_outlive_their_data_parallel) {
 }
 
 // The end of a DataParallel is the end of its guards: the replica comes back then, once.
-TEST(Guards, of_a_consensus_end_with_their_data_parallel_which_gives_the_replica_back) {
+TEST(Guards, OfAConsensusEndWithTheirDataParallelWhichGivesTheReplicaBack) {
   run_ranks(2, [](Job& job) {
     Net net;
     auto parallel = std::make_unique<DataParallel>(
@@ -89,7 +89,7 @@ TEST(Guards, of_a_consensus_end_with_their_data_parallel_which_gives_the_replica
   });
 }
 
-TEST(Guards, of_a_consensus_must_end_before_a_rebind) {
+TEST(Guards, OfAConsensusMustEndBeforeARebind) {
   run_ranks(2, [](Job& job) {
     Net net;
     DataParallel parallel(net, job, {.synchrony = "local_sgd:period=100"});
@@ -127,7 +127,7 @@ std::string rebound_across_the_barrier(bool finishes) {
   return digest;
 }
 
-TEST(Rebind, keeps_the_updates_that_are_under_way) {
+TEST(Rebind, KeepsTheUpdatesThatAreUnderWay) {
   EXPECT_EQ(rebound_across_the_barrier(false), rebound_across_the_barrier(true));
 }
 
@@ -138,7 +138,7 @@ void in_another_thread(const std::function<void()>& call) {
   thread.join();
 }
 
-TEST(Threads, a_data_parallel_is_used_in_the_thread_that_made_it) {
+TEST(Threads, ADataParallelIsUsedInTheThreadThatMadeIt) {
   run_ranks(2, [](Job& job) {
     Net net;
     DataParallel parallel(net, job);
@@ -161,7 +161,7 @@ TEST(Threads, a_data_parallel_is_used_in_the_thread_that_made_it) {
 }
 
 // The system gives the number of a thread that has ended to the next one.
-TEST(Threads, one_that_made_a_data_parallel_and_ended_is_no_other) {
+TEST(Threads, OneThatMadeADataParallelAndEndedIsNoOther) {
   run_ranks(1, [](Job& job) {
     Net net;
     std::optional<DataParallel> parallel;
@@ -173,7 +173,7 @@ TEST(Threads, one_that_made_a_data_parallel_and_ended_is_no_other) {
 }
 
 // Calls that only read, the end, and a change of the group are free.
-TEST(Threads, others_may_look_and_a_rebind_moves_the_training) {
+TEST(Threads, OthersMayLookAndARebindMovesTheTraining) {
   run_ranks(1, [](Job& job) {
     Net net;
     auto parallel = std::make_unique<DataParallel>(net, job);
@@ -201,7 +201,7 @@ struct Growing : nn::Module {
   nn::Linear extra{nullptr};
 };
 
-TEST(LaterLayers, are_refused_by_synchronize_by_name) {
+TEST(LaterLayers, AreRefusedBySynchronizeByName) {
   for (const bool is_inside : {false, true}) {
     run_ranks(2, [&](Job& job) {
       auto model = std::make_shared<Growing>();
@@ -223,7 +223,7 @@ TEST(LaterLayers, are_refused_by_synchronize_by_name) {
   }
 }
 
-TEST(LaterLayers, of_a_part_of_a_model_on_the_stack_are_refused_too) {
+TEST(LaterLayers, OfAPartOfAModelOnTheStackAreRefusedToo) {
   run_ranks(1, [](Job& job) {
     Growing model;
     model.to(at::kDouble);
@@ -237,7 +237,7 @@ TEST(LaterLayers, of_a_part_of_a_model_on_the_stack_are_refused_too) {
 }
 
 // Without a gradient they let no replica drift.
-TEST(LaterLayers, that_are_frozen_or_unused_change_nothing) {
+TEST(LaterLayers, ThatAreFrozenOrUnusedChangeNothing) {
   run_ranks(1, [](Job& job) {
     auto model = std::make_shared<Growing>();
     model->to(at::kDouble);
@@ -269,7 +269,7 @@ nn::Sequential halvable() {
   return model;
 }
 
-TEST(HalvedModels, are_whole_again_with_the_values_of_their_masters) {
+TEST(HalvedModels, AreWholeAgainWithTheValuesOfTheirMasters) {
   SameEverywhere same;
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = halvable();
@@ -300,7 +300,7 @@ TEST(HalvedModels, are_whole_again_with_the_values_of_their_masters) {
   });
 }
 
-TEST(HalvedModels, are_as_they_were_after_a_constructor_that_failed) {
+TEST(HalvedModels, AreAsTheyWereAfterAConstructorThatFailed) {
   run_ranks(2, [](Job& job) {
     nn::Sequential model = halvable();
     const auto types = types_of(*model);

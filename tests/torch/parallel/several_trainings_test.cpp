@@ -37,20 +37,20 @@ std::vector<std::string> failures_of_two(bool begins_apart, bool ends_apart) {
   return told;
 }
 
-TEST(SeveralTrainings, whose_steps_begin_in_another_order_on_each_rank_are_named) {
+TEST(SeveralTrainings, WhoseStepsBeginInAnotherOrderOnEachRankAreNamed) {
   for (const std::string& told : failures_of_two(true, false))
     EXPECT_THAT(told, AllOf(HasSubstr("rank 0 began a step of one DataParallel and rank 1 of "
                                       "another one"),
                             HasSubstr("in one order on all ranks")));
 }
 
-TEST(SeveralTrainings, whose_steps_end_in_another_order_on_each_rank_are_named) {
+TEST(SeveralTrainings, WhoseStepsEndInAnotherOrderOnEachRankAreNamed) {
   for (const std::string& told : failures_of_two(false, true))
     EXPECT_THAT(told, AllOf(HasSubstr("ended steps of several DataParallels"),
                             HasSubstr("in one order on all ranks")));
 }
 
-TEST(SeveralTrainings, in_one_order_are_those_of_each_alone) {
+TEST(SeveralTrainings, InOneOrderAreThoseOfEachAlone) {
   for (const std::string& told : failures_of_two(false, false))
     EXPECT_EQ(told, "nothing was thrown");
 }
@@ -71,7 +71,7 @@ std::string refusal_of_second_optimizer(const std::string& synchrony) {
   return told;
 }
 
-TEST(TwoOptimizers, of_one_step_are_refused_by_name_with_the_remedy) {
+TEST(TwoOptimizers, OfOneStepAreRefusedByNameWithTheRemedy) {
   for (const char* synchrony : {"local_sgd:period=2", "elastic", "none"})
     EXPECT_THAT(refusal_of_second_optimizer(synchrony),
                 AllOf(HasSubstr("another optimizer"), HasSubstr("groups"),
@@ -83,7 +83,7 @@ TEST(TwoOptimizers, of_one_step_are_refused_by_name_with_the_remedy) {
         << synchrony;
 }
 
-TEST(TwoOptimizers, after_synchronize_are_one_optimizer_of_all) {
+TEST(TwoOptimizers, AfterSynchronizeAreOneOptimizerOfAll) {
   for (const char* synchrony : {"synchronous", "robust:rule=median,faulty=0"}) {
     run_ranks(2, [&](Job& job) {
       Net net, other;
@@ -106,7 +106,7 @@ TEST(TwoOptimizers, after_synchronize_are_one_optimizer_of_all) {
 }
 
 // A generator and a discriminator may be one model.
-TEST(TwoOptimizers, that_take_turns_have_a_backward_each) {
+TEST(TwoOptimizers, ThatTakeTurnsHaveABackwardEach) {
   for (const char* synchrony : {"synchronous", "local_sgd:period=2"}) {
     run_ranks(2, [&](Job& job) {
       Net net;
@@ -124,7 +124,7 @@ TEST(TwoOptimizers, that_take_turns_have_a_backward_each) {
 
 // The first step(optimizer) after a change takes the mean of what the optimizer keeps; a step of
 // the optimizer itself does not, and the check before the next one says so.
-TEST(TwoOptimizers, whose_states_differ_after_a_change_take_their_mean_or_are_told) {
+TEST(TwoOptimizers, WhoseStatesDifferAfterAChangeTakeTheirMeanOrAreTold) {
   SameEverywhere same;
   for (const bool by_step : {true, false}) {
     for (const double momentum : {0.0, 0.9}) {

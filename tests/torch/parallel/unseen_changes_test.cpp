@@ -10,7 +10,7 @@ void in_one_and_two_ranks(const std::function<void(Job&)>& body) {
   for (const int ranks : {1, 2}) run_ranks(ranks, body);
 }
 
-TEST(UnseenChanges, a_parameter_that_is_unfrozen_later_is_refused_by_name) {
+TEST(UnseenChanges, AParameterThatIsUnfrozenLaterIsRefusedByName) {
   in_one_and_two_ranks([](Job& job) {
     Net net;
     net.first->weight.requires_grad_(false);
@@ -35,7 +35,7 @@ TEST(UnseenChanges, a_parameter_that_is_unfrozen_later_is_refused_by_name) {
   });
 }
 
-TEST(UnseenChanges, a_parameter_that_the_optimizer_has_beside_the_models_is_refused) {
+TEST(UnseenChanges, AParameterThatTheOptimizerHasBesideTheModelsIsRefused) {
   in_one_and_two_ranks([](Job& job) {
     Net net;
     DataParallel parallel(net, job);
@@ -58,7 +58,7 @@ TEST(UnseenChanges, a_parameter_that_the_optimizer_has_beside_the_models_is_refu
   });
 }
 
-TEST(UnseenChanges, a_distributed_optimizer_refuses_parameters_that_came_later) {
+TEST(UnseenChanges, ADistributedOptimizerRefusesParametersThatCameLater) {
   in_one_and_two_ranks([](Job& job) {
     Net net;
     auto plain = sgd(net);
@@ -71,7 +71,7 @@ TEST(UnseenChanges, a_distributed_optimizer_refuses_parameters_that_came_later) 
   });
 }
 
-TEST(UnseenChanges, a_model_that_is_loaded_or_converted_later_goes_on_or_is_refused) {
+TEST(UnseenChanges, AModelThatIsLoadedOrConvertedLaterGoesOnOrIsRefused) {
   const std::map<std::string, std::function<void(std::shared_ptr<Net>&)>> changes = {
       {"loaded", [](std::shared_ptr<Net>& net) { load(net, saved(std::make_shared<Net>())); }},
       {"converted", [](std::shared_ptr<Net>& net) { net->to(at::kFloat); }},
@@ -111,7 +111,7 @@ TEST(UnseenChanges, a_model_that_is_loaded_or_converted_later_goes_on_or_is_refu
   }
 }
 
-TEST(UnseenChanges, a_step_to_which_no_rank_brought_a_gradient_is_refused) {
+TEST(UnseenChanges, AStepToWhichNoRankBroughtAGradientIsRefused) {
   in_one_and_two_ranks([](Job& job) {
     Net net;
     DataParallel parallel(net, job);
@@ -121,7 +121,7 @@ TEST(UnseenChanges, a_step_to_which_no_rank_brought_a_gradient_is_refused) {
   });
 }
 
-TEST(UnseenChanges, libtorchs_clipping_before_the_step_is_refused) {
+TEST(UnseenChanges, LibtorchsClippingBeforeTheStepIsRefused) {
   in_one_and_two_ranks([](Job& job) {
     Net net;
     DataParallel parallel(net, job);
@@ -153,7 +153,7 @@ TEST(UnseenChanges, libtorchs_clipping_before_the_step_is_refused) {
 
 // By then a gradient may be in a message already: libtorch refuses to write, and the replicas stay
 // equal if the program goes on.
-TEST(UnseenChanges, a_gradient_that_travels_cannot_be_clipped_or_zeroed) {
+TEST(UnseenChanges, AGradientThatTravelsCannotBeClippedOrZeroed) {
   std::barrier all_here(2);
   SameEverywhere same;
   run_ranks(2, [&](Job& job) {
@@ -210,7 +210,7 @@ std::string trained_by_own(const std::string& schedule, bool synchronizes_first,
   return digest;
 }
 
-TEST(UnseenChanges, synchronize_before_a_step_of_own_optimizers_changes_nothing_and_may_clip) {
+TEST(UnseenChanges, SynchronizeBeforeAStepOfOwnOptimizersChangesNothingAndMayClip) {
   const std::string expected = trained_by_own("buckets", false, false);
   const std::string clipped = trained_by_own("buckets", true, true);
   EXPECT_NE(expected, clipped);

@@ -92,7 +92,7 @@ std::vector<std::string> texts_with_feedback() {
   return texts;
 }
 
-TEST(WeightedCompression, nothing_is_lost_or_counted_twice_whatever_the_weights) {
+TEST(WeightedCompression, NothingIsLostOrCountedTwiceWhateverTheWeights) {
   const at::Tensor brought = all_that_was_brought();
   std::vector<std::string> kept;
   for (const std::string& text : texts_with_feedback()) {
@@ -110,7 +110,7 @@ TEST(WeightedCompression, nothing_is_lost_or_counted_twice_whatever_the_weights)
 
 // A rank without a batch brings its residual; only a step in which no rank has one sends nothing,
 // so that the last turn of a join leaves all codecs unchanged.
-TEST(WeightedCompression, a_step_in_which_nobody_has_a_batch_leaves_what_codecs_keep) {
+TEST(WeightedCompression, AStepInWhichNobodyHasABatchLeavesWhatCodecsKeep) {
   for (const compress::Method& method : compress::built_in_methods()) {
     run_ranks(2, [&](Job& job) {
       nn::Module model;

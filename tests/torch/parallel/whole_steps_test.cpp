@@ -39,7 +39,7 @@ at::Tensor plain_loss(Net& net, const Samples& s) {
   return at::mse_loss(at::tanh(net.last(at::tanh(net.second(at::tanh(net.first(s.x)))))), s.y);
 }
 
-TEST(WholeSteps, a_backward_within_a_backward_belongs_to_its_step) {
+TEST(WholeSteps, ABackwardWithinABackwardBelongsToItsStep) {
   for (const bool all : {false, true}) {
     for (const int passes : {1, 2}) {
       Net one;
@@ -81,7 +81,7 @@ void fail_to_rebind(Net& net, DataParallel& parallel, Job& job) {
   EXPECT_THROW(parallel.rebind(job.world()), Error);
 }
 
-TEST(WholeSteps, guards_end_quietly_after_a_failed_rebind) {
+TEST(WholeSteps, GuardsEndQuietlyAfterAFailedRebind) {
   run_ranks(2, [](Job& job) {
     {
       Net net;
@@ -113,7 +113,7 @@ struct TableAndLayer : nn::Module {
   nn::Linear layer{nullptr};
 };
 
-TEST(WholeSteps, a_step_that_overflows_leaves_sparse_gradients_out_too) {
+TEST(WholeSteps, AStepThatOverflowsLeavesSparseGradientsOutToo) {
   for (const bool own : {false, true}) {
     run_ranks(2, [&](Job& job) {
       TableAndLayer net;
@@ -145,7 +145,7 @@ TEST(WholeSteps, a_step_that_overflows_leaves_sparse_gradients_out_too) {
 }
 
 // Written through tensors that are no parameters, while updates are under way.
-TEST(WholeSteps, other_tensors_over_a_parameter_wait_for_its_update) {
+TEST(WholeSteps, OtherTensorsOverAParameterWaitForItsUpdate) {
   const auto trained = [](bool finishes) {
     std::string digest;
     run_ranks(2, {.share_memory = false}, [&](Job& job) {
@@ -173,7 +173,7 @@ TEST(WholeSteps, other_tensors_over_a_parameter_wait_for_its_update) {
   EXPECT_EQ(trained(false), trained(true));
 }
 
-TEST(WholeSteps, batch_norm_over_all_ranks_refuses_gradients_of_gradients) {
+TEST(WholeSteps, BatchNormOverAllRanksRefusesGradientsOfGradients) {
   const at::Tensor x = samples(0, 5).x.requires_grad_(true);
   SyncBatchNorm norm(nn::BatchNormOptions(6));
   norm->to(at::kDouble);
@@ -197,7 +197,7 @@ struct Normalised : nn::Module {
   SyncBatchNorm norm{nullptr};
 };
 
-TEST(WholeSteps, mirrored_batch_norm_takes_fewer_rows_than_replicas) {
+TEST(WholeSteps, MirroredBatchNormTakesFewerRowsThanReplicas) {
   const auto make_optimizer = [](std::vector<at::Tensor> parameters) {
     return std::make_unique<torch::optim::SGD>(std::move(parameters), 0.1);
   };
@@ -223,7 +223,7 @@ TEST(WholeSteps, mirrored_batch_norm_takes_fewer_rows_than_replicas) {
 
 // A user who compares the gradients of two steps keeps them so: `auto g = p.grad()`, a view or a
 // detach().
-TEST(WholeSteps, a_gradient_that_user_code_keeps_is_not_overwritten_by_the_next_step) {
+TEST(WholeSteps, AGradientThatUserCodeKeepsIsNotOverwrittenByTheNextStep) {
   const std::vector<std::function<at::Tensor(const at::Tensor&)>> ways = {
       [](const at::Tensor& grad) { return grad; },
       [](const at::Tensor& grad) { return grad.detach(); },

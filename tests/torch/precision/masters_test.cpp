@@ -33,7 +33,7 @@ std::vector<parallel::Parameter> expect_rounded(DataParallel& parallel) {
   return masters;
 }
 
-TEST(Masters, are_rounded_to_nearest_into_the_model_and_alike_on_all_ranks) {
+TEST(Masters, AreRoundedToNearestIntoTheModelAndAlikeOnAllRanks) {
   std::vector<std::string> digests(2);
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = small_model();
@@ -58,7 +58,7 @@ TEST(Masters, are_rounded_to_nearest_into_the_model_and_alike_on_all_ranks) {
 }
 
 // A sum in 16 bits would drop the small gradient beside the large one.
-TEST(Masters, add_gradients_up_in_float32) {
+TEST(Masters, AddGradientsUpInFloat32) {
   run_ranks(1, [&](Job& job) {
     nn::Sequential model(nn::Linear(nn::LinearOptions(4, 4).bias(false)));
     DataParallel parallel(model, job, {.backward_passes_per_step = 2, .precision = "o2"});
@@ -91,7 +91,7 @@ double loss_after(const std::string& precision, int steps) {
   return loss;
 }
 
-TEST(Masters, train_nearly_as_float32_does) {
+TEST(Masters, TrainNearlyAsFloat32Does) {
   const double expected = loss_after("none", 20);
   EXPECT_LT(expected, 0.8 * loss_after("none", 1));
   for (const std::string precision : {"o1", "o2", "o1:dtype=fp16", "o2:dtype=fp16"})
@@ -125,13 +125,13 @@ double loss_of_gpt(const std::string& precision, const std::string& layout, int 
   return loss;
 }
 
-TEST(Masters, train_split_layers_nearly_as_float32_does) {
+TEST(Masters, TrainSplitLayersNearlyAsFloat32Does) {
   const double expected = loss_of_gpt("none", "tp=1", 1);
   for (const std::string precision : {"none", "o1", "o2"})
     EXPECT_NEAR(loss_of_gpt(precision, "tp=2", 2) / expected, 1, 0.02) << precision;
 }
 
-TEST(Masters, may_have_optimizers_that_the_training_owns) {
+TEST(Masters, MayHaveOptimizersThatTheTrainingOwns) {
   std::vector<std::string> digests;
   for (const bool owns : {false, true}) {
     run_ranks(2, [&](Job& job) {
@@ -157,7 +157,7 @@ TEST(Masters, may_have_optimizers_that_the_training_owns) {
   EXPECT_EQ(digests[0], digests[1]);
 }
 
-TEST(Masters, refuse_an_optimizer_of_the_model_and_models_of_other_types) {
+TEST(Masters, RefuseAnOptimizerOfTheModelAndModelsOfOtherTypes) {
   run_ranks(1, [&](Job& job) {
     nn::Sequential model = small_model();
     DataParallel parallel(model, job, {.precision = "o2"});
@@ -178,7 +178,7 @@ TEST(Masters, refuse_an_optimizer_of_the_model_and_models_of_other_types) {
   });
 }
 
-TEST(Masters, take_what_was_loaded_when_the_training_is_bound_again) {
+TEST(Masters, TakeWhatWasLoadedWhenTheTrainingIsBoundAgain) {
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = small_model();
     DataParallel parallel(model, job, {.precision = "o2"});
@@ -196,7 +196,7 @@ TEST(Masters, take_what_was_loaded_when_the_training_is_bound_again) {
 }
 
 // Saved at step 3 or not, step 6 has the same bits, and the scale its place between two steps.
-TEST(Masters, go_on_from_a_checkpoint) {
+TEST(Masters, GoOnFromACheckpoint) {
   const test::TemporaryFolder folder;
   const auto train = [&](int steps, bool resumes, const std::string& name) {
     std::string digest;

@@ -44,7 +44,7 @@ void expect_skipped_by_all(DataParallel& parallel, nn::Sequential& model, Job& j
   EXPECT_FALSE(parallel.last_step().overflowed);
 }
 
-TEST(MixedNumbers, an_infinity_of_one_replica_stops_the_update_of_all) {
+TEST(MixedNumbers, AnInfinityOfOneReplicaStopsTheUpdateOfAll) {
   for (const std::string precision : kHalves) {
     for (const double max_norm : {0.0, 0.5}) {
       run_ranks(2, [&](Job& job) {
@@ -56,7 +56,7 @@ TEST(MixedNumbers, an_infinity_of_one_replica_stops_the_update_of_all) {
   }
 }
 
-TEST(MixedNumbers, an_infinity_in_one_part_of_a_layer_stops_the_update_of_all) {
+TEST(MixedNumbers, AnInfinityInOnePartOfALayerStopsTheUpdateOfAll) {
   for (const std::string precision : kHalves) {
     for (const auto& [layout, ranks] : {std::pair("tp=2", 2), std::pair("dp=2,tp=2", 4)}) {
       run_ranks(ranks, [&](Job& job) {
@@ -70,7 +70,7 @@ TEST(MixedNumbers, an_infinity_in_one_part_of_a_layer_stops_the_update_of_all) {
   }
 }
 
-TEST(MixedNumbers, an_infinity_in_one_piece_of_a_divided_state_stops_the_update_of_all) {
+TEST(MixedNumbers, AnInfinityInOnePieceOfADividedStateStopsTheUpdateOfAll) {
   for (const int zero_stage : {1, 2, 3}) {
     for (const auto& [layout, ranks] : {std::pair("dp=2", 2), std::pair("dp=2,tp=2", 4)}) {
       run_ranks(ranks, [&](Job& job) {
@@ -85,7 +85,7 @@ TEST(MixedNumbers, an_infinity_in_one_piece_of_a_divided_state_stops_the_update_
   }
 }
 
-TEST(MixedNumbers, the_scale_grows_after_exactly_so_many_good_steps) {
+TEST(MixedNumbers, TheScaleGrowsAfterExactlySoManyGoodSteps) {
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = small_model();
     DataParallel parallel(model, job, {.precision = "o2:dtype=fp16,scale=64,interval=3"});
@@ -98,7 +98,7 @@ TEST(MixedNumbers, the_scale_grows_after_exactly_so_many_good_steps) {
   });
 }
 
-TEST(MixedNumbers, one_scale_and_its_double_make_the_same_bits) {
+TEST(MixedNumbers, OneScaleAndItsDoubleMakeTheSameBits) {
   for (const std::string mode : {"o1", "o2"}) {
     std::vector<std::string> digests;
     for (const std::string scale : {"8192", "16384"}) {
@@ -128,7 +128,7 @@ void expect_misuse(const std::string& part, const Call& call) {
   }
 }
 
-TEST(MixedNumbers, a_second_unscale_is_refused) {
+TEST(MixedNumbers, ASecondUnscaleIsRefused) {
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = small_model();
     DataParallel parallel(model, job, {.precision = "o2:dtype=fp16"});
@@ -143,7 +143,7 @@ TEST(MixedNumbers, a_second_unscale_is_refused) {
 }
 
 // max_grad_norm does within step() what a program does after synchronize().
-TEST(MixedNumbers, clips_as_a_program_would_by_hand) {
+TEST(MixedNumbers, ClipsAsAProgramWouldByHand) {
   for (const std::string precision : {"none", "o1", "o2", "o2:dtype=fp16,scale=8192"}) {
     std::vector<std::string> digests;
     for (const bool is_by_hand : {false, true}) {

@@ -20,7 +20,7 @@ void expect_names(const std::string& text, const std::vector<std::string>& parts
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
 }
 
-TEST(ScaledPasses, a_backward_of_the_plain_loss_is_refused_with_the_remedy_and_updates_nothing) {
+TEST(ScaledPasses, ABackwardOfThePlainLossIsRefusedWithTheRemedyAndUpdatesNothing) {
   for (const std::string precision : {"o1:dtype=fp16", "o2:dtype=fp16"}) {
     for (const bool synchronizes_first : {false, true}) {
       run_ranks(2, [&](Job& job) {
@@ -44,7 +44,7 @@ TEST(ScaledPasses, a_backward_of_the_plain_loss_is_refused_with_the_remedy_and_u
   }
 }
 
-TEST(ScaledPasses, a_plain_backward_among_scaled_ones_of_a_step_is_refused) {
+TEST(ScaledPasses, APlainBackwardAmongScaledOnesOfAStepIsRefused) {
   run_ranks(1, [&](Job& job) {
     nn::Sequential model = small_model();
     DataParallel parallel(model, job,
@@ -66,7 +66,7 @@ struct SmallNet : nn::Module {
 };
 
 // Replicas in fp16 learn nearly what float32 learns in a step.
-TEST(ScaledPasses, mirrored_replicas_learn_in_fp16_what_they_learn_in_float32) {
+TEST(ScaledPasses, MirroredReplicasLearnInFp16WhatTheyLearnInFloat32) {
   std::vector<at::Tensor> learnt;
   for (const std::string precision : {"none", "o1:dtype=fp16,scale=1024"}) {
     Mirrored<SmallNet> mirrored(
@@ -95,7 +95,7 @@ void make_bad_step(DataParallel& parallel, nn::Sequential& model, torch::optim::
   parallel.step(adam);
 }
 
-TEST(ScaledPasses, the_scale_has_a_floor_from_which_a_run_recovers) {
+TEST(ScaledPasses, TheScaleHasAFloorFromWhichARunRecovers) {
   for (const auto& [setting, floor] : {std::pair<std::string, double>{"", 1}, {",floor=64", 64}}) {
     run_ranks(1, [&](Job& job) {
       nn::Sequential model = small_model();
@@ -110,7 +110,7 @@ TEST(ScaledPasses, the_scale_has_a_floor_from_which_a_run_recovers) {
   }
 }
 
-TEST(ScaledPasses, the_hundredth_skip_in_a_row_ends_the_run_on_every_rank_by_name) {
+TEST(ScaledPasses, TheHundredthSkipInARowEndsTheRunOnEveryRankByName) {
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = small_model();
     DataParallel parallel(model, job, {.precision = "o1:dtype=fp16,scale=1024"});

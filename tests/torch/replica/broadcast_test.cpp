@@ -6,7 +6,7 @@
 namespace paceline {
 namespace {
 
-TEST(Broadcast, gives_all_ranks_the_roots_parameters_and_buffers) {
+TEST(Broadcast, GivesAllRanksTheRootsParametersAndBuffers) {
   SameEverywhere same;
   run_ranks(3, [&](Job& job) {
     nn::Sequential model(nn::Linear(3, 4), nn::BatchNorm1d(4));
@@ -29,7 +29,7 @@ TEST(Broadcast, gives_all_ranks_the_roots_parameters_and_buffers) {
 }
 
 // Rank 1 trained alone for a while and the other ranks did not; then all go on together.
-TEST(Broadcast, of_an_optimizers_state_lets_training_go_on_as_if_it_had_been_one) {
+TEST(Broadcast, OfAnOptimizersStateLetsTrainingGoOnAsIfItHadBeenOne) {
   const auto train = [](Net& net, torch::optim::Optimizer& optimizer, int from, int to) {
     for (int step = from; step < to; ++step) {
       optimizer.zero_grad();
@@ -61,7 +61,7 @@ TEST(Broadcast, of_an_optimizers_state_lets_training_go_on_as_if_it_had_been_one
 }
 
 // Rank 1 has trained, and goes on with the root, which has not.
-TEST(Broadcast, of_an_optimizers_state_leaves_nothing_that_the_root_lacks) {
+TEST(Broadcast, OfAnOptimizersStateLeavesNothingThatTheRootLacks) {
   SameEverywhere same;
   run_ranks(2, [&](Job& job) {
     Net net;

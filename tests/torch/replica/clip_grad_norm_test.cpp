@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TEST(ClipGradNorm, equals_libtorchs_for_every_norm) {
+TEST(ClipGradNorm, EqualsLibtorchsForEveryNorm) {
   for (const double p : {1.0, 2.0, 3.5, kInfinity}) {
     for (const double max_norm : {1e-3, 1e3}) {
       Net ours, theirs;
@@ -23,7 +23,7 @@ TEST(ClipGradNorm, equals_libtorchs_for_every_norm) {
   }
 }
 
-TEST(ClipGradNorm, does_not_depend_on_the_number_of_threads) {
+TEST(ClipGradNorm, DoesNotDependOnTheNumberOfThreads) {
   const int before = at::get_num_threads();
   std::vector<double> norms;
   for (const int threads : {1, 4}) {
@@ -38,7 +38,7 @@ TEST(ClipGradNorm, does_not_depend_on_the_number_of_threads) {
   EXPECT_EQ(norms[0], norms[1]);
 }
 
-TEST(ClipGradNorm, after_synchronize_equals_one_process_that_clips_the_global_batch) {
+TEST(ClipGradNorm, AfterSynchronizeEqualsOneProcessThatClipsTheGlobalBatch) {
   Net one;
   auto optimizer_of_one = sgd(one);
   double half = 0;
@@ -76,7 +76,7 @@ TEST(ClipGradNorm, after_synchronize_equals_one_process_that_clips_the_global_ba
   });
 }
 
-TEST(ClipGradNorm, counts_the_rows_of_sparse_gradients_once) {
+TEST(ClipGradNorm, CountsTheRowsOfSparseGradientsOnce) {
   nn::Embedding sparse(nn::EmbeddingOptions(10, 4).sparse(true)),
       dense(nn::EmbeddingOptions(10, 4));
   dense->weight.set_data(sparse->weight.detach().clone());
@@ -86,7 +86,7 @@ TEST(ClipGradNorm, counts_the_rows_of_sparse_gradients_once) {
   EXPECT_LE(difference(sparse->weight.grad().to_dense(), dense->weight.grad()), 1e-6);
 }
 
-TEST(ClipGradNorm, refuses_what_is_no_norm) {
+TEST(ClipGradNorm, RefusesWhatIsNoNorm) {
   Net net;
   EXPECT_EQ(clip_grad_norm(net.parameters(), 1), 0) << "no gradient at all";
   loss_of(net, samples(0, 4)).backward();

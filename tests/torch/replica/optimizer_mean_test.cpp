@@ -23,7 +23,7 @@ void step_alone(Net& net, torch::optim::Optimizer& optimizer, int steps) {
   }
 }
 
-TEST(OptimizerMean, of_counts_is_their_weighted_mean_rounded) {
+TEST(OptimizerMean, OfCountsIsTheirWeightedMeanRounded) {
   run_ranks(3, [](Job& job) {
     Net net;
     torch::optim::Adam adam(net.parameters(), 0.01);
@@ -38,7 +38,7 @@ TEST(OptimizerMean, of_counts_is_their_weighted_mean_rounded) {
 
 // A moment counts for nothing where its optimizer made no step: the counts do so too, and a moment
 // that is there was made in at least one step.
-TEST(OptimizerMean, of_counts_is_at_least_one_where_some_rank_stepped) {
+TEST(OptimizerMean, OfCountsIsAtLeastOneWhereSomeRankStepped) {
   run_ranks(3, [](Job& job) {
     Net net;
     torch::optim::Adam adam(net.parameters(), 0.01);
@@ -49,7 +49,7 @@ TEST(OptimizerMean, of_counts_is_at_least_one_where_some_rank_stepped) {
 }
 
 // Rank 1 has a batch in every third step alone while replicas are apart.
-TEST(OptimizerMean, lets_replicas_be_equal_after_unequal_local_steps) {
+TEST(OptimizerMean, LetsReplicasBeEqualAfterUnequalLocalSteps) {
   SameEverywhere same;
   run_ranks(2, [&](Job& job) {
     Net net;

@@ -34,7 +34,7 @@ std::vector<Failure> failures_of(int ranks, int broken, int every) {
   return failures;
 }
 
-TEST(ReplicaCheck, names_the_rank_that_differs_from_the_others_and_the_first_parameter) {
+TEST(ReplicaCheck, NamesTheRankThatDiffersFromTheOthersAndTheFirstParameter) {
   const auto failures = failures_of(3, 2, 6);
   ASSERT_EQ(failures.size(), 3U) << "every rank is told";
   for (const Failure& failure : failures) {
@@ -45,7 +45,7 @@ TEST(ReplicaCheck, names_the_rank_that_differs_from_the_others_and_the_first_par
   }
 }
 
-TEST(ReplicaCheck, of_two_says_that_they_disagree) {
+TEST(ReplicaCheck, OfTwoSaysThatTheyDisagree) {
   const auto failures = failures_of(2, 0, 6);
   ASSERT_EQ(failures.size(), 2U);
   for (const Failure& failure : failures) {
@@ -55,13 +55,13 @@ TEST(ReplicaCheck, of_two_says_that_they_disagree) {
   }
 }
 
-TEST(ReplicaCheck, is_silent_where_replicas_are_equal_or_nobody_asked) {
+TEST(ReplicaCheck, IsSilentWhereReplicasAreEqualOrNobodyAsked) {
   EXPECT_TRUE(failures_of(3, -1, 1).empty());
   EXPECT_TRUE(failures_of(3, 2, 0).empty());
 }
 
 // Rank 0 has sent gradients that rank 1, which does not use the side branch, sends only at the end.
-TEST(ReplicaCheck, does_not_mind_ranks_that_use_different_parameters) {
+TEST(ReplicaCheck, DoesNotMindRanksThatUseDifferentParameters) {
   run_ranks(2, [&](Job& job) {
     Net net;
     auto options = kSmallBuckets;
@@ -76,7 +76,7 @@ TEST(ReplicaCheck, does_not_mind_ranks_that_use_different_parameters) {
   });
 }
 
-TEST(ReplicaCheck, does_not_mind_the_shadows_of_a_join) {
+TEST(ReplicaCheck, DoesNotMindTheShadowsOfAJoin) {
   run_ranks(2, [&](Job& job) {
     Net net;
     auto options = kSmallBuckets;
@@ -95,7 +95,7 @@ TEST(ReplicaCheck, does_not_mind_the_shadows_of_a_join) {
   });
 }
 
-TEST(ReplicaCheck, looks_after_the_first_step_and_at_frozen_parameters) {
+TEST(ReplicaCheck, LooksAfterTheFirstStepAndAtFrozenParameters) {
   for (const bool frozen : {false, true}) {
     std::mutex mutex;
     int told = 0;

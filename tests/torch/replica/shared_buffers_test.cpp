@@ -38,7 +38,7 @@ double bytes_of_step(Job& job, WithBuffers& net, DataParallel& parallel) {
   return static_cast<double>(job.world().traffic_of_all_groups().bytes_sent - before);
 }
 
-TEST(SharedBuffersOfReplicas, constants_stay_at_home_and_what_changed_travels) {
+TEST(SharedBuffersOfReplicas, ConstantsStayAtHomeAndWhatChangedTravels) {
   run_ranks(2, {.share_memory = false}, [](Job& job) {
     WithBuffers net;
     DataParallel parallel(net, job, {.check_replicas_every = 0});
@@ -59,7 +59,7 @@ TEST(SharedBuffersOfReplicas, constants_stay_at_home_and_what_changed_travels) {
 
 // Writes drawn from a seed, on ranks drawn from it, in three ways: after each step all buffers are
 // the root's, as if they had travelled.
-TEST(SharedBuffersOfReplicas, are_the_roots_after_each_step_whatever_was_written_where) {
+TEST(SharedBuffersOfReplicas, AreTheRootsAfterEachStepWhateverWasWrittenWhere) {
   constexpr int kRanks = 3, kSteps = 40;
   SameEverywhere same;
   run_ranks(kRanks, [&](Job& job) {
@@ -95,7 +95,7 @@ TEST(SharedBuffersOfReplicas, are_the_roots_after_each_step_whatever_was_written
 }
 
 // One element in memory, as torch::ones(1).expand(n) makes it.
-TEST(SharedBuffersOfReplicas, may_be_expanded) {
+TEST(SharedBuffersOfReplicas, MayBeExpanded) {
   run_ranks(2, [](Job& job) {
     nn::Linear net(2, 2);
     at::Tensor scale = net->register_buffer("scale", at::full({1}, 3 + job.rank()).expand({4}));

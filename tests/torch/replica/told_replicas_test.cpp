@@ -20,7 +20,7 @@ void train_twenty_steps(Job& job, Net& net, DataParallel& parallel, int broken) 
   }
 }
 
-TEST(ToldReplicas, a_drift_in_a_short_run_is_refused_by_finish_and_consensus_and_gathered) {
+TEST(ToldReplicas, ADriftInAShortRunIsRefusedByFinishAndConsensusAndGathered) {
   const std::vector<std::function<void(DataParallel&)>> ends = {
       [](DataParallel& parallel) { parallel.finish(); },
       [](DataParallel& parallel) { const auto held = parallel.consensus(); },
@@ -48,7 +48,7 @@ TEST(ToldReplicas, a_drift_in_a_short_run_is_refused_by_finish_and_consensus_and
   }
 }
 
-TEST(ToldReplicas, a_drift_fails_the_process_at_the_end_of_a_training_that_never_asked) {
+TEST(ToldReplicas, ADriftFailsTheProcessAtTheEndOfATrainingThatNeverAsked) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto train = [](int broken, int code) {
     run_ranks(2, [&](Job& job) {
@@ -64,7 +64,7 @@ TEST(ToldReplicas, a_drift_fails_the_process_at_the_end_of_a_training_that_never
   EXPECT_EXIT(train(1, 3), testing::ExitedWithCode(3), told) << "what the program says counts";
 }
 
-TEST(ToldReplicas, a_rank_that_finishes_alone_goes_on_and_the_others_do_too) {
+TEST(ToldReplicas, ARankThatFinishesAloneGoesOnAndTheOthersDoToo) {
   run_ranks(2, [](Job& job) {
     Net net;
     DataParallel parallel(net, job);
@@ -80,7 +80,7 @@ TEST(ToldReplicas, a_rank_that_finishes_alone_goes_on_and_the_others_do_too) {
 }
 
 // A program may do with its model what it likes when the training is over.
-TEST(ToldReplicas, a_model_that_one_rank_changes_after_the_training_is_not_told_of) {
+TEST(ToldReplicas, AModelThatOneRankChangesAfterTheTrainingIsNotToldOf) {
   testing::internal::CaptureStderr();
   run_ranks(2, [](Job& job) {
     Net net;

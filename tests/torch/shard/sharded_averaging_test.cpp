@@ -22,7 +22,7 @@ void plain_steps(DataParallel& parallel, nn::Sequential& model, torch::optim::Op
 
 // The day sees every stage, with each type, model, optimizer and number of ranks; the night sees
 // all.
-TEST(ShardedAveraging, changes_no_bit) {
+TEST(ShardedAveraging, ChangesNoBit) {
   const std::vector<std::string> optimizers = {"sgd", "momentum", "adam", "adamw"};
   std::size_t turn = 0;
   for (const bool is_cnn : {false, true}) {
@@ -60,7 +60,7 @@ void expect_as_at_stage_0(int ranks, const Steps& steps,
   }
 }
 
-TEST(ShardedAveraging, weighs_uneven_batches_as_at_stage_0) {
+TEST(ShardedAveraging, WeighsUnevenBatchesAsAtStage0) {
   expect_as_at_stage_0(3, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     for (int step = 0; step < 3; ++step) {
       optimizer.zero_grad();
@@ -72,7 +72,7 @@ TEST(ShardedAveraging, weighs_uneven_batches_as_at_stage_0) {
   });
 }
 
-TEST(ShardedAveraging, accumulates_under_no_sync_as_at_stage_0) {
+TEST(ShardedAveraging, AccumulatesUnderNoSyncAsAtStage0) {
   expect_as_at_stage_0(2, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     for (int step = 0; step < 3; ++step) {
       optimizer.zero_grad();
@@ -86,7 +86,7 @@ TEST(ShardedAveraging, accumulates_under_no_sync_as_at_stage_0) {
   });
 }
 
-TEST(ShardedAveraging, accumulates_passes_of_a_step_as_at_stage_0) {
+TEST(ShardedAveraging, AccumulatesPassesOfAStepAsAtStage0) {
   expect_as_at_stage_0(
       2,
       [](auto& parallel, auto& model, auto& optimizer, int rank) {
@@ -102,7 +102,7 @@ TEST(ShardedAveraging, accumulates_passes_of_a_step_as_at_stage_0) {
 
 // Ranks have 1, 2, ... batches: also in the first step of the sharded order, when nothing of it is
 // known, some rank may have none.
-TEST(ShardedAveraging, joins_ranks_without_a_batch_as_at_stage_0) {
+TEST(ShardedAveraging, JoinsRanksWithoutABatchAsAtStage0) {
   expect_as_at_stage_0(3, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     std::vector<int> batches;
     for (int step = 0; step < 2 * rank; ++step) batches.push_back(step);
@@ -117,7 +117,7 @@ TEST(ShardedAveraging, joins_ranks_without_a_batch_as_at_stage_0) {
   });
 }
 
-TEST(ShardedAveraging, steps_of_the_callers_own_optimizer_are_seen) {
+TEST(ShardedAveraging, StepsOfTheCallersOwnOptimizerAreSeen) {
   expect_as_at_stage_0(2, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     for (int step = 0; step < 3; ++step) {
       optimizer.zero_grad();
@@ -129,7 +129,7 @@ TEST(ShardedAveraging, steps_of_the_callers_own_optimizer_are_seen) {
 }
 
 // After its own step a rank has new values of its pieces alone.
-TEST(ShardedAveraging, memory_that_is_new_in_part_is_refused_to_who_reads_past_operators) {
+TEST(ShardedAveraging, MemoryThatIsNewInPartIsRefusedToWhoReadsPastOperators) {
   for (const int stage : {1, 2}) {
     test::run_ranks(2, [&](Job& job) {
       nn::Sequential model = mlp(at::kDouble);
@@ -153,7 +153,7 @@ TEST(ShardedAveraging, memory_that_is_new_in_part_is_refused_to_who_reads_past_o
   }
 }
 
-TEST(ShardedAveraging, leaves_that_are_written_between_two_steps_are_refused_by_name) {
+TEST(ShardedAveraging, LeavesThatAreWrittenBetweenTwoStepsAreRefusedByName) {
   for (const int stage : {1, 2}) {
     test::run_ranks(2, [&](Job& job) {
       nn::Sequential model = mlp(at::kDouble);
@@ -180,7 +180,7 @@ TEST(ShardedAveraging, leaves_that_are_written_between_two_steps_are_refused_by_
 
 // Tied and unused parameters stand in the root, and step counts are each tensor's own: Adam moves
 // nothing that has no gradient.
-TEST(ShardedAveraging, leaves_unused_parameters_as_they_are_as_at_stage_0) {
+TEST(ShardedAveraging, LeavesUnusedParametersAsTheyAreAsAtStage0) {
   const auto steps = [](DataParallel& parallel, Tree& model, torch::optim::Optimizer& optimizer,
                         int rank) {
     for (int step = 0; step < 5; ++step) {
@@ -199,7 +199,7 @@ TEST(ShardedAveraging, leaves_unused_parameters_as_they_are_as_at_stage_0) {
 }
 
 // Groups of options are made by the names of parameters.
-TEST(ShardedAveraging, groups_of_options_follow_names) {
+TEST(ShardedAveraging, GroupsOfOptionsFollowNames) {
   std::string want;
   for (const Stage& stage : std::vector<Stage>{{0, 1}, {2, 1}, {3, 1}}) {
     std::vector<nn::Sequential> models = {mlp(at::kDouble), mlp(at::kDouble)};
@@ -230,7 +230,7 @@ TEST(ShardedAveraging, groups_of_options_follow_names) {
   }
 }
 
-TEST(ShardedAveraging, clips_by_the_norm_of_one_process) {
+TEST(ShardedAveraging, ClipsByTheNormOfOneProcess) {
   std::vector<nn::Sequential> models;
   for (int i = 0; i < 4; ++i) models.push_back(mlp(at::kDouble));
   nn::Sequential& one = models[3];
@@ -253,7 +253,7 @@ TEST(ShardedAveraging, clips_by_the_norm_of_one_process) {
 }
 
 // Stage 0 sends vectors as they are, and its first step, whose gradients are zeros here.
-TEST(ShardedAveraging, sends_gradients_in_16_bits_with_the_bits_of_stage_0) {
+TEST(ShardedAveraging, SendsGradientsIn16BitsWithTheBitsOfStage0) {
   const Steps steps = [](auto& parallel, auto& model, auto& optimizer, int rank) {
     for (int step = 0; step < 4; ++step) {
       optimizer.zero_grad();
@@ -291,7 +291,7 @@ TEST(ShardedAveraging, sends_gradients_in_16_bits_with_the_bits_of_stage_0) {
 }
 
 // The gradient that overflows is a small one, which one rank alone owns.
-TEST(ShardedAveraging, leaves_out_a_step_that_overflows_in_16_bits_on_all_ranks) {
+TEST(ShardedAveraging, LeavesOutAStepThatOverflowsIn16BitsOnAllRanks) {
   for (const Stage& stage : kSharded) {
     std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
     test::run_ranks(2, [&](Job& job) {
@@ -321,7 +321,7 @@ TEST(ShardedAveraging, leaves_out_a_step_that_overflows_in_16_bits_on_all_ranks)
 }
 
 // Ranks own nothing of a parameter that is smaller than a piece.
-TEST(ShardedAveraging, more_ranks_than_elements_train) {
+TEST(ShardedAveraging, MoreRanksThanElementsTrain) {
   const auto make = [] {
     torch::manual_seed(1);
     nn::Sequential model(nn::Flatten(), nn::Linear(25, 5));
@@ -333,7 +333,7 @@ TEST(ShardedAveraging, more_ranks_than_elements_train) {
     EXPECT_EQ(digest_after<nn::Sequential>(4, stage, "adam", make, Steps(plain_steps)), want);
 }
 
-TEST(ShardedAveraging, gives_the_model_back) {
+TEST(ShardedAveraging, GivesTheModelBack) {
   for (const Stage& stage : kSharded) {
     std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
     std::vector<std::string> digests(2);

@@ -109,14 +109,14 @@ void expect_as_at_stage_0(
 
 // --- evaluations ---------------------------------------------------------------------------------
 
-TEST(ShardedPasses, an_evaluation_before_the_first_step_is_no_part_of_it) {
+TEST(ShardedPasses, AnEvaluationBeforeTheFirstStepIsNoPartOfIt) {
   expect_as_at_stage_0<RootAlone>(2, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     evaluate(model);
     for (int step = 0; step < 3; ++step) train(parallel, model, optimizer, step, rank);
   });
 }
 
-TEST(ShardedPasses, a_norm_read_before_the_first_step_is_no_part_of_it) {
+TEST(ShardedPasses, ANormReadBeforeTheFirstStepIsNoPartOfIt) {
   expect_as_at_stage_0<RootAlone>(2, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     {
       const at::NoGradGuard no_grad;
@@ -127,7 +127,7 @@ TEST(ShardedPasses, a_norm_read_before_the_first_step_is_no_part_of_it) {
 }
 
 // The events of a step after an evaluation are those of the step before it.
-TEST(ShardedPasses, an_evaluation_between_steps_leaves_gathering_ahead_on) {
+TEST(ShardedPasses, AnEvaluationBetweenStepsLeavesGatheringAheadOn) {
   for (const bool in_inference_mode : {false, true}) {
     std::vector<Blocks> models = {Blocks(), Blocks()};
     test::run_ranks(2, world_that_ends(5), [&](Job& job) {
@@ -155,7 +155,7 @@ TEST(ShardedPasses, an_evaluation_between_steps_leaves_gathering_ahead_on) {
 }
 
 // A teacher, or a measure of the batch, between a forward pass and its backward.
-TEST(ShardedPasses, an_evaluation_within_a_step_leaves_it_as_it_is) {
+TEST(ShardedPasses, AnEvaluationWithinAStepLeavesItAsItIs) {
   expect_as_at_stage_0<Blocks>(2, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     for (int step = 0; step < 5; ++step) {
       optimizer.zero_grad();
@@ -173,7 +173,7 @@ TEST(ShardedPasses, an_evaluation_within_a_step_leaves_it_as_it_is) {
 
 // --- ranks without a batch -----------------------------------------------------------------------
 
-TEST(ShardedPasses, ranks_without_a_batch_follow_windows_of_any_number_of_passes) {
+TEST(ShardedPasses, RanksWithoutABatchFollowWindowsOfAnyNumberOfPasses) {
   expect_as_at_stage_0<Blocks>(3, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     const std::vector<int> passes = {1, 3, 2, 1, 1, 2};
     for (int step = 0; step < static_cast<int>(passes.size()); ++step) {
@@ -208,7 +208,7 @@ struct NormedImpl : nn::Module {
 TORCH_MODULE(Normed);
 
 // An empty batch passes the same layers, as often as the others have batches.
-TEST(ShardedPasses, ranks_with_empty_batches_pass_the_layers_that_mix_ranks) {
+TEST(ShardedPasses, RanksWithEmptyBatchesPassTheLayersThatMixRanks) {
   expect_as_at_stage_0<Normed>(2, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     for (int step = 0; step < 5; ++step) {
       optimizer.zero_grad();
@@ -301,7 +301,7 @@ void accumulate(DataParallel& parallel, Model& model, torch::optim::Optimizer& o
   parallel.step(optimizer);
 }
 
-TEST(ShardedPasses, unequal_numbers_of_passes_are_right_or_told_to_all_ranks) {
+TEST(ShardedPasses, UnequalNumbersOfPassesAreRightOrToldToAllRanks) {
   for (const int before : {0, 2}) {
     for (const int more : {0, 1}) {
       const auto differ = [more](auto& parallel, auto& model, auto& optimizer, Job& job) {
@@ -322,7 +322,7 @@ struct Program {
   std::function<void(DataParallel&, Job&)> others;  // while rank 0 evaluates
 };
 
-TEST(ShardedPasses, one_rank_that_evaluates_alone_is_told_to_all_ranks) {
+TEST(ShardedPasses, OneRankThatEvaluatesAloneIsToldToAllRanks) {
   const std::vector<Program> programs = {
       {"trains", [](DataParallel&, Job&) {}},
       {"takes a mean", [](DataParallel& p, Job&) { (void)p.mean(at::ones({}, at::kDouble)); }},
@@ -340,7 +340,7 @@ TEST(ShardedPasses, one_rank_that_evaluates_alone_is_told_to_all_ranks) {
 }
 
 // All ranks skip a batch that failed them in the middle of a pass.
-TEST(ShardedPasses, a_pass_that_an_exception_ended_is_forgotten) {
+TEST(ShardedPasses, APassThatAnExceptionEndedIsForgotten) {
   expect_as_at_stage_0<Blocks>(2, [](auto& parallel, auto& model, auto& optimizer, int rank) {
     for (int step = 0; step < 6; ++step) {
       optimizer.zero_grad();
@@ -468,7 +468,7 @@ void expect_the_bits_of_stage_0(int ranks, std::uint64_t number) {
       << "seed " << number << ", " << ranks << " ranks, prefetch " << prefetch;
 }
 
-TEST(ShardedPasses, any_passes_of_all_ranks_have_the_bits_of_stage_0) {
+TEST(ShardedPasses, AnyPassesOfAllRanksHaveTheBitsOfStage0) {
   const std::uint64_t rounds = test::is_nightly() ? 100 : 6;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     for (const int ranks : {2, 3}) {
@@ -480,7 +480,7 @@ TEST(ShardedPasses, any_passes_of_all_ranks_have_the_bits_of_stage_0) {
 }
 
 // One rank makes a pass more or less than the others, or evaluates, or does not, in one turn.
-TEST(ShardedPasses, any_pass_of_one_rank_alone_is_right_or_told_to_all_ranks) {
+TEST(ShardedPasses, AnyPassOfOneRankAloneIsRightOrToldToAllRanks) {
   enum class Odd : std::uint8_t { trains_more, evaluates, looks, gathers };
   const int rounds = test::is_nightly() ? 100 : 8;
   std::mt19937_64 random(test::seed(7900));

@@ -20,7 +20,7 @@ std::string refusal_of(const std::function<void(DataParallelOptions&)>& adjust,
   return text;
 }
 
-TEST(ShardingRefusals, tell_the_option_and_the_remedy) {
+TEST(ShardingRefusals, TellTheOptionAndTheRemedy) {
   EXPECT_THAT(refusal_of([](auto& o) { o.zero_stage = 4; }), HasSubstr("zero_stage is 4"));
   EXPECT_THAT(refusal_of([](auto& o) { o.zero_stage = -1; }), HasSubstr("zero_stage is -1"));
   EXPECT_THAT(refusal_of([](auto& o) { o.zero_prefetch = -1; }), HasSubstr("zero_prefetch is -1"));
@@ -45,7 +45,7 @@ TEST(ShardingRefusals, tell_the_option_and_the_remedy) {
 }
 
 // Before the first step: nothing is sent, and the replicas go on.
-TEST(ShardingRefusals, name_what_an_optimizer_must_not_step) {
+TEST(ShardingRefusals, NameWhatAnOptimizerMustNotStep) {
   std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
   test::run_ranks(2, [&](Job& job) {
     nn::Sequential& model = models[static_cast<std::size_t>(job.rank())];
@@ -64,7 +64,7 @@ TEST(ShardingRefusals, name_what_an_optimizer_must_not_step) {
   });
 }
 
-TEST(ShardingRefusals, a_weight_that_comes_after_the_forward_pass_is_too_late) {
+TEST(ShardingRefusals, AWeightThatComesAfterTheForwardPassIsTooLate) {
   std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
   test::run_ranks(2, [&](Job& job) {
     nn::Sequential& model = models[static_cast<std::size_t>(job.rank())];
@@ -75,7 +75,7 @@ TEST(ShardingRefusals, a_weight_that_comes_after_the_forward_pass_is_too_late) {
   });
 }
 
-TEST(ShardingRefusals, stages_that_differ_between_ranks_are_a_mismatch) {
+TEST(ShardingRefusals, StagesThatDifferBetweenRanksAreAMismatch) {
   std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
   EXPECT_THROW(
       test::run_ranks(2,

@@ -51,7 +51,7 @@ double bytes_of_a_step(DataParallel& parallel, Model& model, int rank) {
   return static_cast<double>(sharded(parallel).traffic().bytes_sent - before);
 }
 
-TEST(UnitGathers, move_the_bytes_of_the_formula) {
+TEST(UnitGathers, MoveTheBytesOfTheFormula) {
   for (const int ranks : {2, 3, 4}) {
     for (const Stage& stage : kSharded) {
       std::mutex mutex;
@@ -75,7 +75,7 @@ TEST(UnitGathers, move_the_bytes_of_the_formula) {
   }
 }
 
-TEST(UnitGathers, gradients_in_16_bits_are_half_the_bytes) {
+TEST(UnitGathers, GradientsIn16BitsAreHalfTheBytes) {
   std::mutex mutex;
   double sent = 0, padded = 0;
   train_and_look<nn::Sequential>(
@@ -102,7 +102,7 @@ double largest_window(const std::vector<shard::Unit>& units, std::size_t window)
   return static_cast<double>(most);
 }
 
-TEST(UnitGathers, hold_no_more_memory_than_the_formula) {
+TEST(UnitGathers, HoldNoMoreMemoryThanTheFormula) {
   for (const Stage& stage : kSharded) {
     train_and_look<nn::Sequential>(
         2, stage, [] { return mlp(at::kDouble); }, 4,
@@ -133,7 +133,7 @@ TEST(UnitGathers, hold_no_more_memory_than_the_formula) {
 }
 
 // A unit's gather starts when the unit `prefetch` uses before it has begun, and not sooner.
-TEST(UnitGathers, start_as_far_ahead_of_use_as_they_are_allowed) {
+TEST(UnitGathers, StartAsFarAheadOfUseAsTheyAreAllowed) {
   for (const int ahead : {0, 1, 2}) {
     train_and_look<Tree>(
         2, {3, ahead}, [] { return Tree(); }, 3,
@@ -175,7 +175,7 @@ TEST(UnitGathers, start_as_far_ahead_of_use_as_they_are_allowed) {
   }
 }
 
-TEST(UnitGathers, evaluation_sees_the_parameters_and_leaves_the_order_alone) {
+TEST(UnitGathers, EvaluationSeesTheParametersAndLeavesTheOrderAlone) {
   const auto make = [] { return cnn(at::kDouble); };
   std::vector<at::Tensor> outputs(2);
   for (const int stage : {0, 3}) {
@@ -227,7 +227,7 @@ struct ShuffledImpl : nn::Module {
 TORCH_MODULE(Shuffled);
 
 // A unit that is in use, and will be used again behind another one, holds back what comes after it.
-TEST(UnitGathers, start_in_the_order_of_uses_also_of_a_unit_that_is_used_twice) {
+TEST(UnitGathers, StartInTheOrderOfUsesAlsoOfAUnitThatIsUsedTwice) {
   std::vector<Shuffled> models = {Shuffled(), Shuffled()};
   test::run_ranks(2, [&](Job& job) {
     Shuffled& model = models[static_cast<std::size_t>(job.rank())];
@@ -249,7 +249,7 @@ TEST(UnitGathers, start_in_the_order_of_uses_also_of_a_unit_that_is_used_twice) 
 }
 
 // They are gathered ahead again once two steps have had one order.
-TEST(UnitGathers, an_order_that_changes_on_all_ranks_costs_the_gathers_ahead_alone) {
+TEST(UnitGathers, AnOrderThatChangesOnAllRanksCostsTheGathersAheadAlone) {
   const std::function<void(DataParallel&, Shuffled&, torch::optim::Optimizer&, int)> steps =
       [](auto& parallel, auto& model, auto& optimizer, int) {
         for (int step = 0; step < 5; ++step) {
@@ -269,7 +269,7 @@ TEST(UnitGathers, an_order_that_changes_on_all_ranks_costs_the_gathers_ahead_alo
             digest_after<Shuffled>(2, {0, 1}, "adam", make, steps));
 }
 
-TEST(UnitGathers, other_orders_on_other_ranks_are_a_mismatch_that_names_both_units) {
+TEST(UnitGathers, OtherOrdersOnOtherRanksAreAMismatchThatNamesBothUnits) {
   std::vector<Shuffled> models = {Shuffled(), Shuffled()};
   std::vector<std::string> told(2);
   test::run_ranks(2, [&](Job& job) {

@@ -17,7 +17,7 @@ DataParallelOptions with_stage(int stage) {
   return options_of({stage, 1});
 }
 
-TEST(Units, lay_out_every_parameter_once_and_aligned) {
+TEST(Units, LayOutEveryParameterOnceAndAligned) {
   Tree tree;
   const nn::Sequential net = cnn(at::kFloat);
   for (const auto& parts : {parallel::parts_of(*net), parallel::parts_of(*tree)}) {
@@ -49,7 +49,7 @@ TEST(Units, lay_out_every_parameter_once_and_aligned) {
 }
 
 // The segments of all ranks are the parameter, one after the other, each in its rank's piece.
-TEST(Units, segments_of_all_ranks_make_up_each_parameter) {
+TEST(Units, SegmentsOfAllRanksMakeUpEachParameter) {
   Tree tree;
   const auto parts = parallel::parts_of(*tree);
   for (const int ranks : {2, 3, 7}) {
@@ -73,7 +73,7 @@ TEST(Units, segments_of_all_ranks_make_up_each_parameter) {
   }
 }
 
-TEST(Units, are_the_elements_of_lists_and_the_rest_is_the_root) {
+TEST(Units, AreTheElementsOfListsAndTheRestIsTheRoot) {
   Tree tree;
   const auto parts = parallel::parts_of(*tree);
   const Units units = Units::of(parts, 2, with_stage(3));
@@ -95,7 +95,7 @@ struct TiedBlocks : nn::Module {
   }
 };
 
-TEST(Units, tied_parameters_belong_to_the_root) {
+TEST(Units, TiedParametersBelongToTheRoot) {
   const TiedBlocks model;
   const auto parts = parallel::parts_of(model);
   std::map<std::string, int> of_units;
@@ -105,7 +105,7 @@ TEST(Units, tied_parameters_belong_to_the_root) {
   EXPECT_EQ(of_units["blocks.1"], 2) << "its first weight and its bias";
 }
 
-TEST(Units, two_types_in_an_element_are_two_units) {
+TEST(Units, TwoTypesInAnElementAreTwoUnits) {
   nn::Sequential model(nn::Linear(3, 4), nn::Linear(4, 2));
   {
     const at::NoGradGuard no_grad;

@@ -10,7 +10,7 @@ void take_down(UseOrder& order, const std::vector<std::size_t>& units) {
   order.end_step();
 }
 
-TEST(UseOrder, expects_what_the_last_step_did) {
+TEST(UseOrder, ExpectsWhatTheLastStepDid) {
   UseOrder order;
   EXPECT_FALSE(order.is_known());
   EXPECT_TRUE(order.add(4));
@@ -25,7 +25,7 @@ TEST(UseOrder, expects_what_the_last_step_did) {
   EXPECT_EQ(order.expected(), 2u);
 }
 
-TEST(UseOrder, is_steady_again_after_two_steps_of_one_order) {
+TEST(UseOrder, IsSteadyAgainAfterTwoStepsOfOneOrder) {
   UseOrder order;
   take_down(order, {0, 1, 2});
   EXPECT_TRUE(order.add(0));
@@ -39,7 +39,7 @@ TEST(UseOrder, is_steady_again_after_two_steps_of_one_order) {
   EXPECT_TRUE(order.is_steady());
 }
 
-TEST(UseOrder, one_use_more_and_one_less_are_another_order) {
+TEST(UseOrder, OneUseMoreAndOneLessAreAnotherOrder) {
   for (const std::vector<std::size_t>& now : {std::vector<std::size_t>{0, 1, 0}, {0}}) {
     UseOrder order;
     take_down(order, {0, 1});
@@ -48,7 +48,7 @@ TEST(UseOrder, one_use_more_and_one_less_are_another_order) {
   }
 }
 
-TEST(UseOrder, a_step_without_uses_shows_nothing) {
+TEST(UseOrder, AStepWithoutUsesShowsNothing) {
   UseOrder order;
   take_down(order, {0, 1});
   order.end_step();

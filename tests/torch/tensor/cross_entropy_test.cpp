@@ -42,7 +42,7 @@ void expect_losses_as_in_one_process(const torch::nn::CrossEntropyLossOptions& o
   }
 }
 
-TEST(CrossEntropyOfSplitWords, is_that_of_one_process_for_every_reduction) {
+TEST(CrossEntropyOfSplitWords, IsThatOfOneProcessForEveryReduction) {
   using Options = torch::nn::CrossEntropyLossOptions;
   expect_losses_as_in_one_process(Options(), 1);
   expect_losses_as_in_one_process(Options().reduction(torch::kSum), 1);
@@ -50,11 +50,11 @@ TEST(CrossEntropyOfSplitWords, is_that_of_one_process_for_every_reduction) {
   expect_losses_as_in_one_process(Options().ignore_index(10), 1);
 }
 
-TEST(CrossEntropyOfSplitWords, is_finite_where_exponentials_of_the_logits_are_not) {
+TEST(CrossEntropyOfSplitWords, IsFiniteWhereExponentialsOfTheLogitsAreNot) {
   expect_losses_as_in_one_process({}, 3000);
 }
 
-TEST(CrossEntropyOfSplitWords, refuses_what_it_cannot_split) {
+TEST(CrossEntropyOfSplitWords, RefusesWhatItCannotSplit) {
   test::run_ranks(2, [](Job& job) {
     DeviceMesh mesh(job, "tp=2");
     Classifier smooth(torch::nn::CrossEntropyLossOptions().label_smoothing(0.1));

@@ -18,7 +18,7 @@ struct Dropping : torch::nn::Module {
   at::Tensor weight;
 };
 
-TEST(DropoutLayer, has_the_bits_of_torchs_without_a_training) {
+TEST(DropoutLayer, HasTheBitsOfTorchsWithoutATraining) {
   const at::Tensor x = at::ones({50, 7});
   Dropout ours(0.3);
   torch::nn::Dropout torchs(0.3);
@@ -28,7 +28,7 @@ TEST(DropoutLayer, has_the_bits_of_torchs_without_a_training) {
   EXPECT_TRUE(ours(x).equal(x));
 }
 
-TEST(DropoutLayer, drops_a_share_of_p_and_scales_the_rest_so_that_the_mean_stays) {
+TEST(DropoutLayer, DropsAShareOfPAndScalesTheRestSoThatTheMeanStays) {
   test::run_ranks(1, [](Job& job) {
     Dropping model(0.3);
     DataParallel parallel(model, job);
@@ -40,7 +40,7 @@ TEST(DropoutLayer, drops_a_share_of_p_and_scales_the_rest_so_that_the_mean_stays
   });
 }
 
-TEST(DropoutLayer, draws_another_mask_for_each_layer_use_and_step_and_the_same_in_a_second_run) {
+TEST(DropoutLayer, DrawsAnotherMaskForEachLayerUseAndStepAndTheSameInASecondRun) {
   std::vector<at::Tensor> runs[2];
   for (auto& masks : runs) {
     test::run_ranks(1, [&](Job& job) {
@@ -103,7 +103,7 @@ struct Parts : torch::nn::Module {
   at::Tensor weight;
 };
 
-TEST(DropoutLayer, a_recomputed_pass_has_the_mask_of_the_first_one_in_every_micro_batch) {
+TEST(DropoutLayer, ARecomputedPassHasTheMaskOfTheFirstOneInEveryMicroBatch) {
   std::vector<at::Tensor> gradients;
   for (const bool recomputes : {false, true}) {
     test::run_ranks(1, [&](Job& job) {
@@ -131,7 +131,7 @@ TEST(DropoutLayer, a_recomputed_pass_has_the_mask_of_the_first_one_in_every_micr
     EXPECT_LE((gradients[step] - gradients[step + 2]).abs().max().item<double>(), 1e-12) << step;
 }
 
-TEST(DropoutLayer, equal_inputs_within_one_recomputed_part_are_refused) {
+TEST(DropoutLayer, EqualInputsWithinOneRecomputedPartAreRefused) {
   test::run_ranks(1, [&](Job& job) {
     Parts model;
     DataParallel parallel(model, job);
@@ -144,7 +144,7 @@ TEST(DropoutLayer, equal_inputs_within_one_recomputed_part_are_refused) {
   });
 }
 
-TEST(DropoutLayer, refuses_what_is_no_probability) {
+TEST(DropoutLayer, RefusesWhatIsNoProbability) {
   EXPECT_THAT(misuse_of([] { Dropout(1.5); }), testing::HasSubstr("1.5 is not between 0 and 1"));
 }
 

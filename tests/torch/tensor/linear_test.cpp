@@ -10,7 +10,7 @@ using enum ParallelStyle;
 using Ours = Mlp<Linear>;
 using Torchs = Mlp<torch::nn::Linear>;
 
-TEST(LinearLayer, has_the_bits_of_torchs_until_a_plan_splits_it) {
+TEST(LinearLayer, HasTheBitsOfTorchsUntilAPlanSplitsIt) {
   const auto ours = drawn(3, [] { return std::make_shared<Ours>(); });
   const auto torchs = drawn(3, [] { return std::make_shared<Torchs>(); });
   const at::Tensor x = numbers(5, {7, 6}).to(at::kFloat);
@@ -53,15 +53,15 @@ void expect_as_one_process(int ranks, ParallelStyle up, ParallelStyle down) {
   });
 }
 
-TEST(LinearLayer, column_then_row_are_one_process_with_one_sum_forward_and_one_backward) {
+TEST(LinearLayer, ColumnThenRowAreOneProcessWithOneSumForwardAndOneBackward) {
   for (const int ranks : {2, 3, 4}) expect_as_one_process(ranks, column, row);
 }
 
-TEST(LinearLayer, split_gives_whole_outputs_on_all_ranks_also_in_uneven_parts) {
+TEST(LinearLayer, SplitGivesWholeOutputsOnAllRanksAlsoInUnevenParts) {
   for (const int ranks : {2, 3, 4}) expect_as_one_process(ranks, split, split);
 }
 
-TEST(LinearLayer, keeps_its_share_of_the_memory_and_the_tensors_that_optimizers_know) {
+TEST(LinearLayer, KeepsItsShareOfTheMemoryAndTheTensorsThatOptimizersKnow) {
   test::run_ranks(4, [&](Job& job) {
     DeviceMesh mesh(job, "tp=4");
     Ours model;
@@ -76,7 +76,7 @@ TEST(LinearLayer, keeps_its_share_of_the_memory_and_the_tensors_that_optimizers_
   });
 }
 
-TEST(LinearLayer, refuses_a_whole_input_where_the_layer_before_it_was_to_split_it) {
+TEST(LinearLayer, RefusesAWholeInputWhereTheLayerBeforeItWasToSplitIt) {
   test::run_ranks(2, [&](Job& job) {
     DeviceMesh mesh(job, "tp=2");
     Ours model;
@@ -90,7 +90,7 @@ TEST(LinearLayer, refuses_a_whole_input_where_the_layer_before_it_was_to_split_i
   });
 }
 
-TEST(LinearLayer, tied_to_an_embedding_is_one_parameter_with_one_gradient) {
+TEST(LinearLayer, TiedToAnEmbeddingIsOneParameterWithOneGradient) {
   Embedding words(5, 3);
   Linear head(torch::nn::LinearOptions(3, 5).bias(false));
   head->tie(*words);

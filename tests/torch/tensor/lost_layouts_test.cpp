@@ -22,7 +22,7 @@ std::string failure_of(const std::function<void()>& call) {
 
 const TensorPlan kPlan = {{"up", column}, {"down", row}};
 
-TEST(LostLayouts, split_layers_without_their_mesh_are_refused_by_name) {
+TEST(LostLayouts, SplitLayersWithoutTheirMeshAreRefusedByName) {
   test::run_ranks(2, [](Job& job) {
     DeviceMesh mesh(job, "tp=2");
     auto model = drawn(3, [] { return Mlp<Linear>(); });
@@ -41,7 +41,7 @@ TEST(LostLayouts, split_layers_without_their_mesh_are_refused_by_name) {
 }
 
 // Ranks that hold the same parts are replicas of each other.
-TEST(LostLayouts, a_group_of_ranks_with_the_same_parts_may_have_split_layers) {
+TEST(LostLayouts, AGroupOfRanksWithTheSamePartsMayHaveSplitLayers) {
   test::run_ranks(4, [](Job& job) {
     DeviceMesh mesh(job, "dp=2,tp=2");
     auto model = drawn(3, [] { return Mlp<Linear>(); });
@@ -55,7 +55,7 @@ TEST(LostLayouts, a_group_of_ranks_with_the_same_parts_may_have_split_layers) {
   });
 }
 
-TEST(LostLayouts, a_mesh_with_tp_of_a_model_of_which_nothing_is_split_is_refused) {
+TEST(LostLayouts, AMeshWithTpOfAModelOfWhichNothingIsSplitIsRefused) {
   test::run_ranks(2, [](Job& job) {
     DeviceMesh mesh(job, "tp=2");
     auto model = drawn(3, [] { return Mlp<Linear>(); });

@@ -10,7 +10,7 @@ using enum ParallelStyle;
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST(Plan, a_star_stands_for_one_element_of_a_path) {
+TEST(Plan, AStarStandsForOneElementOfAPath) {
   using tensor::matches;
   EXPECT_TRUE(matches("blocks.*.up", "blocks.3.up"));
   EXPECT_TRUE(matches("*", "head"));
@@ -33,19 +33,19 @@ std::string refusal(torch::nn::Module& model, int ranks, const TensorPlan& plan)
   return text;
 }
 
-TEST(Parallelize, refuses_entries_that_match_nothing_and_lists_the_layers) {
+TEST(Parallelize, RefusesEntriesThatMatchNothingAndListsTheLayers) {
   Mlp<Linear> model;
   EXPECT_THAT(refusal(model, 2, {{"upp", column}}),
               AllOf(HasSubstr("\"upp\" matches no layer"), HasSubstr("the model has up, down")));
 }
 
-TEST(Parallelize, refuses_two_entries_for_one_layer) {
+TEST(Parallelize, RefusesTwoEntriesForOneLayer) {
   Mlp<Linear> model;
   EXPECT_THAT(refusal(model, 2, {{"up", column}, {"*", row}}),
               AllOf(HasSubstr("\"up\" and \"*\""), HasSubstr("layer 'up'")));
 }
 
-TEST(Parallelize, refuses_features_and_heads_that_the_ranks_cannot_share) {
+TEST(Parallelize, RefusesFeaturesAndHeadsThatTheRanksCannotShare) {
   Mlp<Linear> model(10);
   EXPECT_THAT(refusal(model, 4, {{"up", column}, {"down", row}}),
               AllOf(HasSubstr("layer 'up', style column: 4 ranks cannot share its 10 outputs"),
@@ -56,14 +56,14 @@ TEST(Parallelize, refuses_features_and_heads_that_the_ranks_cannot_share) {
   EXPECT_THAT(refusal(model, 2, {{"up", sequence}}), HasSubstr("is for LayerNorm, Dropout"));
 }
 
-TEST(Parallelize, refuses_torchs_layers_that_are_members_all_by_name) {
+TEST(Parallelize, RefusesTorchsLayersThatAreMembersAllByName) {
   Mlp<torch::nn::Linear> model;
   EXPECT_THAT(refusal(model, 2, {{"up", column}, {"down", row}}),
               AllOf(HasSubstr("'up', 'down' cannot be replaced from outside"),
                     HasSubstr("declare it as paceline::Linear")));
 }
 
-TEST(Parallelize, refuses_a_second_plan) {
+TEST(Parallelize, RefusesASecondPlan) {
   Mlp<Linear> model;
   test::run_ranks(1, [&](Job& job) {
     DeviceMesh mesh(job, "tp=1");
@@ -84,7 +84,7 @@ struct Stage : torch::nn::Module {
   torch::nn::Sequential layers{nullptr};
 };
 
-TEST(Parallelize, replaces_torchs_layers_in_sequentials_over_the_same_parameters) {
+TEST(Parallelize, ReplacesTorchsLayersInSequentialsOverTheSameParameters) {
   const auto make = [] {
     return torch::nn::Sequential(torch::nn::Embedding(9, 6), torch::nn::Linear(6, 12),
                                  torch::nn::Tanh(), Stage(), torch::nn::Linear(12, 4),
@@ -106,7 +106,7 @@ TEST(Parallelize, replaces_torchs_layers_in_sequentials_over_the_same_parameters
   });
 }
 
-TEST(Parallelize, takes_what_no_rank_splits_from_rank_0) {
+TEST(Parallelize, TakesWhatNoRankSplitsFromRank0) {
   test::run_ranks(2, [&](Job& job) {
     DeviceMesh mesh(job, "tp=2");
     const auto model = drawn(10 + static_cast<std::uint64_t>(job.rank()),

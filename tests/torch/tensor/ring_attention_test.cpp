@@ -56,7 +56,7 @@ void expect_as_one_process(const Attention& one, int ranks, const Part& part,
   });
 }
 
-TEST(Zigzag, gives_each_rank_a_chunk_from_either_end) {
+TEST(Zigzag, GivesEachRankAChunkFromEitherEnd) {
   test::run_ranks(2, [](Job& job) {
     const at::Tensor expected =
         job.rank() == 0 ? at::tensor({0, 1, 6, 7}, at::kLong) : at::tensor({2, 3, 4, 5}, at::kLong);
@@ -68,7 +68,7 @@ TEST(Zigzag, gives_each_rank_a_chunk_from_either_end) {
   });
 }
 
-TEST(RingAttentionOverRanks, equals_attention_in_one_process_with_all_gradients) {
+TEST(RingAttentionOverRanks, EqualsAttentionInOneProcessWithAllGradients) {
   for (const bool is_causal : {true, false}) {
     for (const std::int64_t kv_heads : {4, 2, 1}) {
       const Attention one(kv_heads, is_causal);
@@ -83,7 +83,7 @@ TEST(RingAttentionOverRanks, equals_attention_in_one_process_with_all_gradients)
   }
 }
 
-TEST(RingAttentionOverRanks, sends_keys_round_once_forward_and_with_their_gradients_backward) {
+TEST(RingAttentionOverRanks, SendsKeysRoundOnceForwardAndWithTheirGradientsBackward) {
   for (const int ranks : {2, 3, 4}) {
     test::run_ranks(ranks, [&](Job& job) {
       Communicator& group = job.world();
@@ -103,7 +103,7 @@ TEST(RingAttentionOverRanks, sends_keys_round_once_forward_and_with_their_gradie
   }
 }
 
-TEST(RingAttentionOverRanks, refuses_shapes_that_do_not_fit) {
+TEST(RingAttentionOverRanks, RefusesShapesThatDoNotFit) {
   test::run_ranks(2, [](Job& job) {
     const auto attend = [&](at::IntArrayRef q, at::IntArrayRef k) {
       return misuse_of([&] { ring_attention(at::ones(q), at::ones(k), at::ones(k), job.world()); });
@@ -113,7 +113,7 @@ TEST(RingAttentionOverRanks, refuses_shapes_that_do_not_fit) {
   });
 }
 
-TEST(UlyssesAttention, equals_attention_in_one_process_with_all_gradients) {
+TEST(UlyssesAttention, EqualsAttentionInOneProcessWithAllGradients) {
   for (const bool is_causal : {true, false}) {
     const Attention one(/*kv_heads=*/4, is_causal);
     for (const int ranks : {1, 2, 4}) {
@@ -130,7 +130,7 @@ TEST(UlyssesAttention, equals_attention_in_one_process_with_all_gradients) {
                            Communicator& group) { return ulysses_attention(q, k, v, group); });
 }
 
-TEST(UlyssesAttention, refuses_heads_that_the_ranks_cannot_share) {
+TEST(UlyssesAttention, RefusesHeadsThatTheRanksCannotShare) {
   test::run_ranks(4, [](Job& job) {
     const at::Tensor q = at::ones({1, 4, 2, 2}), k = at::ones({1, 2, 2, 2});
     EXPECT_THAT(misuse_of([&] { ulysses_attention(q, k, k, job.world()); }),

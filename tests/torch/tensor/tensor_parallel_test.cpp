@@ -62,21 +62,21 @@ void expect_losses_of_one_process(const Way& way) {
   });
 }
 
-TEST(TensorParallel, goes_with_batches_of_different_sizes) {
+TEST(TensorParallel, GoesWithBatchesOfDifferentSizes) {
   expect_losses_of_one_process({.is_uneven = true});
 }
-TEST(TensorParallel, goes_with_accumulation) {
+TEST(TensorParallel, GoesWithAccumulation) {
   expect_losses_of_one_process({.accumulates = true});
   expect_losses_of_one_process({.accumulates = true, .is_sequence_parallel = true});
 }
-TEST(TensorParallel, goes_with_schedules_and_across_the_barrier) {
+TEST(TensorParallel, GoesWithSchedulesAndAcrossTheBarrier) {
   for (const char* schedule : {"wait_free", "merged", "priority"}) {
     expect_losses_of_one_process({.options = {.schedule = schedule}});
     expect_losses_of_one_process({.options = {.schedule = schedule}, .owns_optimizers = true});
   }
 }
 
-TEST(TensorParallel, refuses_optimizers_that_look_at_whole_tensors) {
+TEST(TensorParallel, RefusesOptimizersThatLookAtWholeTensors) {
   test::run_ranks(2, [](Job& job) {
     DeviceMesh mesh(job, "tp=2");
     tiny_gpt::Model model = model_of_seed();
@@ -144,15 +144,14 @@ void expect_traffic(int ranks, bool is_sequence_parallel,
 
 constexpr std::int64_t kTokens = kBatch * kGpt.length, kActivation = kTokens * kGpt.features;
 
-TEST(TensorParallelTraffic,
-     is_four_sums_of_activations_a_layer_two_more_and_three_numbers_a_token) {
+TEST(TensorParallelTraffic, IsFourSumsOfActivationsALayerTwoMoreAndThreeNumbersAToken) {
   expect_traffic(2, false, [](PriceList& prices) {
     return (4 * kGpt.layers + 2) * prices.all_reduce(kActivation) + prices.all_reduce(kTokens) +
            prices.all_reduce(2 * kTokens);
   });
 }
 
-TEST(TensorParallelTraffic, along_the_sequence_is_the_same_as_gathers_and_scattered_sums) {
+TEST(TensorParallelTraffic, AlongTheSequenceIsTheSameAsGathersAndScatteredSums) {
   expect_traffic(2, true, [](PriceList& prices) {
     const std::uint64_t small = 5 * prices.all_reduce(2 * kGpt.features) +       // norms
                                 4 * prices.all_reduce(kGpt.features) +           // biases of rows
@@ -164,7 +163,7 @@ TEST(TensorParallelTraffic, along_the_sequence_is_the_same_as_gathers_and_scatte
 }
 
 // Nothing but the ranks' own arithmetic keeps equal what every one of them holds whole.
-TEST(TensorParallel, replicated_parameters_keep_equal_bits_for_100_steps) {
+TEST(TensorParallel, ReplicatedParametersKeepEqualBitsFor100Steps) {
   test::run_ranks(4, [&](Job& job) {
     DeviceMesh mesh(job, "tp=4");
     tiny_gpt::Model model = model_of_seed();

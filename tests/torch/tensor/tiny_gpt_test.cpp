@@ -124,7 +124,7 @@ void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
 
 class TinyGpt : public testing::TestWithParam<Case> {};
 
-TEST_P(TinyGpt, trains_as_one_process_does) {
+TEST_P(TinyGpt, TrainsAsOneProcessDoes) {
   static const Outcome plain = outcome_of_one_process(0);
   static const Outcome with_dropout = outcome_of_one_process(kDropout);
   const Outcome& expected = GetParam().dropout > 0 ? with_dropout : plain;

@@ -39,7 +39,10 @@ constexpr std::size_t kLongestNote = 64 << 10;
 
 // `a` by rank `rank_a`, `b` by rank `rank_b` of the group.
 bool matches(const Call& a, int rank_a, const Call& b, int rank_b);
-std::uint64_t fingerprint(const Call& call);  // equal for calls that match
+std::uint64_t fingerprint(const Call& call);     // equal for calls that match
+inline std::size_t bytes_of(const Call& call) {  // of the whole vector
+  return call.count * size_of(call.dtype);
+}
 std::string to_string(const Call& call);  // "all_reduce f32[10] sum", "broadcast u8[3] from root 2"
 
 std::vector<std::byte> encode(const Call& call);

@@ -24,7 +24,8 @@ void Attendance::begin() {
   roll_.enter(members_.rank(), request_.call);
   posted_ = collective::is_posted(request_.route) && posted_calls_.ready();
   if (posted_) return posted_calls_.post(mark_.sequence, request_);
-  const bool is_awaited_at_board = collective::is_posted(request_.route) && posted_calls_.others_may_post();
+  const bool is_awaited_at_board =
+      collective::is_posted(request_.route) && posted_calls_.others_may_post();
   if (is_awaited_at_board || !goes_by_assent()) return call_all();
   const Assent::Form form = members_.assent_form();
   assent_.emplace(form, members_.rank(), members_.size());

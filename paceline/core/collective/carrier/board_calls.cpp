@@ -16,10 +16,6 @@ constexpr std::uint64_t kStages = std::uint64_t{1} << 62;
 // The driver carries out longer calls, so that the caller may compute meanwhile.
 constexpr std::size_t kLongestAtOnce = 1 << 20;
 
-std::size_t bytes_of(const Call& call) {
-  return call.count * size_of(call.dtype);
-}
-
 }  // namespace
 
 BoardCalls::BoardCalls(const Members& members, std::uint32_t group, Traffic& traffic)

@@ -12,10 +12,6 @@
 namespace paceline::collective {
 namespace {
 
-std::size_t bytes_of(const Call& call) {
-  return call.count * size_of(call.dtype);
-}
-
 void check_one_memory(const Request& request, Memory::Kind memory) {
   const auto lies_there = [memory](ConstBuffer buffer) {
     return buffer.count == 0 || buffer.memory.kind == memory;

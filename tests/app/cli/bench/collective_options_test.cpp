@@ -14,7 +14,7 @@ CollectiveRequest request_of(const std::vector<std::string>& words) {
   return checked(options);
 }
 
-TEST(CollectiveOptions, say_what_is_measured) {
+TEST(CollectiveOptions, SayWhatIsMeasured) {
   const auto request =
       request_of({"--operation", "all_gather", "--dtype", "bf16", "--sizes", "4..64",
                   "--algorithms", "ring,automatic", "--buffers", "ordinary", "--blocks", "3"});
@@ -27,7 +27,7 @@ TEST(CollectiveOptions, say_what_is_measured) {
   EXPECT_EQ(request.compare.operations, 0);
 }
 
-TEST(CollectiveOptions, know_every_operation_that_is_no_send_or_recv) {
+TEST(CollectiveOptions, KnowEveryOperationThatIsNoSendOrRecv) {
   for (const char* name : {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
                            "gather", "scatter", "all_to_all", "barrier"})
     EXPECT_EQ(name_of(request_of({"--operation", name}).operation), name);
@@ -35,13 +35,13 @@ TEST(CollectiveOptions, know_every_operation_that_is_no_send_or_recv) {
     EXPECT_THROW(request_of({"--operation", name}), Error) << name;
 }
 
-TEST(CollectiveOptions, know_every_dtype) {
+TEST(CollectiveOptions, KnowEveryDtype) {
   for (const char* name : {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"})
     EXPECT_EQ(name_of(request_of({"--dtype", name}).dtype), name);
   EXPECT_THROW(request_of({"--dtype", "f8"}), Error);
 }
 
-TEST(CollectiveOptions, refuse_what_cannot_be) {
+TEST(CollectiveOptions, RefuseWhatCannotBe) {
   const std::vector<std::string> wrong[] = {
       {"--sizes", "big"},
       {"--algorithms", "rign"},
@@ -55,7 +55,7 @@ TEST(CollectiveOptions, refuse_what_cannot_be) {
   for (const auto& words : wrong) EXPECT_THROW(request_of(words), Error) << words.back();
 }
 
-TEST(CollectiveOptions, a_barrier_has_one_size) {
+TEST(CollectiveOptions, ABarrierHasOneSize) {
   EXPECT_EQ(request_of({"--operation", "barrier"}).sizes, std::vector<std::size_t>{0});
 }
 

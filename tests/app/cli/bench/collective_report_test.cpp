@@ -32,7 +32,7 @@ std::vector<std::string> keys_of(const nlohmann::json& object) {
   return keys;
 }
 
-TEST(CollectiveReport, its_json_has_these_keys_and_with_the_yardstick_four_more) {
+TEST(CollectiveReport, ItsJsonHasTheseKeysAndWithTheYardstickFourMore) {
   std::vector<std::string> keys = {"algbw_GBps", "algorithm", "busbw_GBps", "bytes",
                                    "dtype",      "errors",    "operation",  "p10_us",
                                    "p50_us",     "p90_us",    "ranks",      "transport"};
@@ -50,7 +50,7 @@ TEST(CollectiveReport, its_json_has_these_keys_and_with_the_yardstick_four_more)
   EXPECT_DOUBLE_EQ(beside[0].at("yardstick_p50_us"), 10);
 }
 
-TEST(CollectiveReport, bandwidth_is_bytes_over_time_and_the_buss_its_factor_times_that) {
+TEST(CollectiveReport, BandwidthIsBytesOverTimeAndTheBussItsFactorTimesThat) {
   for (const Operation operation :
        {Operation::all_reduce, Operation::all_gather, Operation::broadcast, Operation::barrier}) {
     for (const int ranks : {1, 2, 5}) {
@@ -70,21 +70,21 @@ TEST(CollectiveReport, bandwidth_is_bytes_over_time_and_the_buss_its_factor_time
   }
 }
 
-TEST(CollectiveReport, errors_of_the_yardstick_count_too) {
+TEST(CollectiveReport, ErrorsOfTheYardstickCountToo) {
   measure::Comparison comparison = comparison_of({.bytes = 4}, true);
   comparison.yardstick->errors = 2;
   comparison.candidates[0].errors = 1;
   EXPECT_EQ(rows_of(comparison, 2, "shm").front().errors, 3);
 }
 
-TEST(CollectiveReport, its_lines_are_those_of_the_peers) {
+TEST(CollectiveReport, ItsLinesAreThoseOfThePeers) {
   const auto named = rows_of(comparison_of({.algorithm = "ring", .bytes = 64}, false), 2, "shm");
   EXPECT_EQ(rows_csv(named, 12), "paceline_shm_ring,2,64,6,30.00,30.00,60.00,40.00,0.0021,12,ok\n");
   const auto automatic = rows_of(comparison_of({.bytes = 64}, false), 2, "tcp");
   EXPECT_THAT(rows_csv(automatic, 12), HasSubstr("paceline_tcp,2,64,6,"));
 }
 
-TEST(CollectiveReport, a_line_of_the_table_lies_under_its_head) {
+TEST(CollectiveReport, ALineOfTheTableLiesUnderItsHead) {
   for (const bool with_yardstick : {false, true}) {
     const auto rows = rows_of(comparison_of({.bytes = 1 << 20}, with_yardstick), 2, "shm");
     const auto end_of_errors = table_head(with_yardstick).find("errors") + std::size_t{6};
@@ -92,7 +92,7 @@ TEST(CollectiveReport, a_line_of_the_table_lies_under_its_head) {
   }
 }
 
-TEST(CollectivePage, has_both_plots_all_rows_and_nothing_from_elsewhere) {
+TEST(CollectivePage, HasBothPlotsAllRowsAndNothingFromElsewhere) {
   auto rows = rows_of(comparison_of({.algorithm = "<ring>", .bytes = 64}, true), 2, "shm");
   for (const auto& row : rows_of(comparison_of({.bytes = 4096}, true), 2, "shm"))
     rows.push_back(row);
@@ -104,7 +104,7 @@ TEST(CollectivePage, has_both_plots_all_rows_and_nothing_from_elsewhere) {
     EXPECT_THAT(page, Not(HasSubstr(text)));
 }
 
-TEST(CollectivePage, of_a_barrier_has_no_plots_for_it_has_no_length) {
+TEST(CollectivePage, OfABarrierHasNoPlotsForItHasNoLength) {
   const auto rows = rows_of(comparison_of({.operation = Operation::barrier}, false), 2, "shm");
   EXPECT_THAT(collective_page("barrier", {}, rows), Not(HasSubstr("<svg")));
 }

@@ -27,7 +27,7 @@ std::string server_refusal_of(const std::vector<std::string>& words) {
   return "nothing was refused";
 }
 
-TEST(ServerBenchOptions, say_what_is_measured) {
+TEST(ServerBenchOptions, SayWhatIsMeasured) {
   const auto request = server_request_of({"--operations", "push,all_reduce", "--sizes", "4..64",
                                           "--dtype", "f64", "--synchrony", "bsp", "ssp:staleness=2",
                                           "--pace", "5", "--clocks", "7", "--slow", "1:5"});
@@ -44,7 +44,7 @@ TEST(ServerBenchOptions, say_what_is_measured) {
             -1);
 }
 
-TEST(ServerBenchOptions, refuse_what_cannot_be_by_name) {
+TEST(ServerBenchOptions, RefuseWhatCannotBeByName) {
   EXPECT_THAT(server_refusal_of({"--operations", "pushpull"}), HasSubstr("push_pull"));
   EXPECT_THAT(server_refusal_of({"--dtype", "f16"}), HasSubstr("--dtype"));
   EXPECT_THAT(server_refusal_of({"--synchrony", "sspp"}), HasSubstr("ssp"));

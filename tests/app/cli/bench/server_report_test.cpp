@@ -17,7 +17,7 @@ measure::Measurement measured_as(const std::string& algorithm, double seconds) {
           .block_medians = {seconds}};
 }
 
-TEST(ServerReport, a_ratio_is_the_all_reduces_time_over_the_operations) {
+TEST(ServerReport, ARatioIsTheAllReducesTimeOverTheOperations) {
   const auto rows =
       server_rows({.candidates = {measured_as("", 10e-6), measured_as("push_pull", 40e-6)}});
   ASSERT_EQ(rows.size(), 2U);
@@ -30,7 +30,7 @@ TEST(ServerReport, a_ratio_is_the_all_reduces_time_over_the_operations) {
   EXPECT_EQ(server_rows({.candidates = {measured_as("push", 1)}})[0].ratio, 0) << "nothing beside";
 }
 
-TEST(ServerReport, its_json_names_the_job_in_each_row) {
+TEST(ServerReport, ItsJsonNamesTheJobInEachRow) {
   const auto rows = server_rows({.candidates = {measured_as("pull", 20e-6)}});
   const auto json = nlohmann::json::parse(server_json(
       {.workers = 4, .servers = 2, .transport = "shm", .placement = "colocated"}, rows,

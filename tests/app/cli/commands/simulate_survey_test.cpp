@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-TEST(SimulateSurvey, wrong_uses_are_named_with_their_remedy) {
+TEST(SimulateSurvey, WrongUsesAreNamedWithTheirRemedy) {
   const std::pair<Words, Words> uses[] = {
       {{"--calibration", "/nowhere/x.csv"}, {"/nowhere/x.csv cannot be read", "give a CSV"}},
       {{"--bytescheduler", "papr"}, {"\"papr\" is none of scripts, paper", "did you mean paper?"}},
@@ -30,7 +30,7 @@ TEST(SimulateSurvey, wrong_uses_are_named_with_their_remedy) {
   }
 }
 
-TEST(Simulate, without_a_simulation_or_with_an_unknown_one_is_a_wrong_use) {
+TEST(Simulate, WithoutASimulationOrWithAnUnknownOneIsAWrongUse) {
   constexpr int kUsage = 2;
   EXPECT_EQ(catalogue::simulate().main({}), kUsage);
   EXPECT_EQ(catalogue::simulate().main({"surveys"}), kUsage);

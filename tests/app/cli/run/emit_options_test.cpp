@@ -23,7 +23,7 @@ launch::RunPlan planned(const std::string& target, const EmitOptions& given,
   return plan_of(parse_target(target), given, run, settings);
 }
 
-TEST(EmitPlan, is_called_like_its_program_or_as_it_was_told) {
+TEST(EmitPlan, IsCalledLikeItsProgramOrAsItWasTold) {
   const std::vector<std::pair<const char*, const char*>> names = {
       {"./train", "train"},
       {"bin/Fashion_MNIST.py", "fashion-mnist"},
@@ -38,7 +38,7 @@ TEST(EmitPlan, is_called_like_its_program_or_as_it_was_told) {
     EXPECT_THROW(planned("slurm", {.name = wrong}, run_of({"train"})), Error) << wrong;
 }
 
-TEST(EmitPlan, rounds_times_up_to_seconds) {
+TEST(EmitPlan, RoundsTimesUpToSeconds) {
   auto run = run_of({"train"});
   run.stop_grace = std::chrono::milliseconds(1500);
   run.timeout = std::chrono::milliseconds(1);
@@ -47,7 +47,7 @@ TEST(EmitPlan, rounds_times_up_to_seconds) {
   EXPECT_EQ(plan.timeout, std::chrono::seconds(1));
 }
 
-TEST(EmitPlan, an_option_wins_over_a_variable_of_this_shell) {
+TEST(EmitPlan, AnOptionWinsOverAVariableOfThisShell) {
   auto run = run_of({"train"});
   run.transport = "nccl";
   run.passed = {"COLOUR=blue", "OMP_NUM_THREADS=3"};
@@ -58,7 +58,7 @@ TEST(EmitPlan, an_option_wins_over_a_variable_of_this_shell) {
   EXPECT_TRUE(plan.on_devices);
 }
 
-TEST(EmitPlan, gives_checkpoints_a_volume_at_their_folder_or_the_one_that_was_told) {
+TEST(EmitPlan, GivesCheckpointsAVolumeAtTheirFolderOrTheOneThatWasTold) {
   const EmitOptions image = {.image = "i"};
   EXPECT_FALSE(planned("compose", image, run_of({"train"})).volume);
   for (const auto& words : std::vector<std::vector<std::string>>{
@@ -79,7 +79,7 @@ TEST(EmitPlan, gives_checkpoints_a_volume_at_their_folder_or_the_one_that_was_to
   EXPECT_FALSE(planned("slurm", {}, run_of({"train", "--checkpoint-dir", "runs/a"})).volume);
 }
 
-TEST(EmitPlan, refuses_folders_that_only_look_as_if_they_were_on_the_volume) {
+TEST(EmitPlan, RefusesFoldersThatOnlyLookAsIfTheyWereOnTheVolume) {
   const EmitOptions given = {.image = "i", .volume = "disk:/runs"};
   for (const char* folder : {"/runs2", "/runs/../x", "/", "runs"})
     EXPECT_THROW(planned("compose", given, run_of({"train", "--checkpoint-dir", folder})), Error)
@@ -89,7 +89,7 @@ TEST(EmitPlan, refuses_folders_that_only_look_as_if_they_were_on_the_volume) {
         << folder;
 }
 
-TEST(EmitPlan, hands_launchers_their_options_in_order) {
+TEST(EmitPlan, HandsLaunchersTheirOptionsInOrder) {
   const auto plan =
       planned("slurm", {.nodes = 3, .for_launchers = {{"--grace", "2s"}, {"--no-prefix", ""}}},
               run_of({"train"}));
@@ -97,7 +97,7 @@ TEST(EmitPlan, hands_launchers_their_options_in_order) {
   EXPECT_EQ(plan.nodes, 3);
 }
 
-TEST(EmitTargets, are_listed_for_the_help) {
+TEST(EmitTargets, AreListedForTheHelp) {
   for (const launch::Target& target : launch::targets()) {
     EXPECT_THAT(targets_text(), HasSubstr(target.name));
     EXPECT_THAT(targets_text(), HasSubstr(target.about));

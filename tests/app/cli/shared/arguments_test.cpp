@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Parse, takes_words_in_their_order_and_names_what_it_does_not_know) {
+TEST(Parse, TakesWordsInTheirOrderAndNamesWhatItDoesNotKnow) {
   CLI::App app("Does this.", "paceline sample");
   std::vector<std::string> given;
   app.add_option("--word", given);
@@ -30,7 +30,7 @@ TEST(Parse, takes_words_in_their_order_and_names_what_it_does_not_know) {
   }
 }
 
-TEST(Parse, help_goes_to_stdout_and_ends_it) {
+TEST(Parse, HelpGoesToStdoutAndEndsIt) {
   CLI::App app("Does this.", "paceline sample");
   ::testing::internal::CaptureStdout();
   EXPECT_FALSE(parse(app, {"--help"}));

@@ -7,7 +7,7 @@
 namespace paceline::cli {
 namespace {
 
-TEST(JobOptions, hosts_give_the_ranks_all_slots_or_as_many_as_are_asked_for) {
+TEST(JobOptions, HostsGiveTheRanksAllSlotsOrAsManyAsAreAskedFor) {
   launch::RunOptions all;
   take_hosts({.hosts = "a:2,b:3"}, 0, all);
   EXPECT_EQ(all.processes, 5);
@@ -18,7 +18,7 @@ TEST(JobOptions, hosts_give_the_ranks_all_slots_or_as_many_as_are_asked_for) {
   EXPECT_EQ(three.ssh, (std::vector<std::string>{"my", "ssh", "-v"}));
 }
 
-TEST(JobOptions, without_hosts_nothing_changes) {
+TEST(JobOptions, WithoutHostsNothingChanges) {
   launch::RunOptions options;
   options.processes = 7;
   take_hosts({}, 7, options);
@@ -26,7 +26,7 @@ TEST(JobOptions, without_hosts_nothing_changes) {
   EXPECT_TRUE(options.hosts.empty());
 }
 
-TEST(JobOptions, refuse_what_contradicts_itself) {
+TEST(JobOptions, RefuseWhatContradictsItself) {
   const GivenHosts wrong[] = {{.ssh = "ssh"},
                               {.hosts = "a", .hostfile = "b"},
                               {.hosts = "a", .ssh = "  "},
@@ -37,7 +37,7 @@ TEST(JobOptions, refuse_what_contradicts_itself) {
   }
 }
 
-TEST(JobOptions, know_transports_and_promises_by_name) {
+TEST(JobOptions, KnowTransportsAndPromisesByName) {
   EXPECT_EQ(parse_transport("tcp"), "tcp");
   EXPECT_EQ(parse_own_transport("tcp"), "tcp");
   EXPECT_EQ(parse_own_transport("ucx"), "ucx");

@@ -31,7 +31,7 @@ observe::HostRank rank(int number, std::int64_t step, std::int64_t waiting_since
   return r;
 }
 
-TEST(RanksTable, rates_are_differences_over_the_time_between_two_looks) {
+TEST(RanksTable, RatesAreDifferencesOverTheTimeBetweenTwoLooks) {
   const Look before{{rank(0, 10)}, 4 * kSecond}, now{{rank(0, 30), rank(1, 50)}, 6 * kSecond};
   const auto rate = rates(before, now);
   ASSERT_EQ(rate.size(), 2U);
@@ -42,19 +42,19 @@ TEST(RanksTable, rates_are_differences_over_the_time_between_two_looks) {
   EXPECT_EQ(rate[1].steps, 0) << "was not there before";
 }
 
-TEST(RanksTable, a_wait_that_has_not_ended_counts_up_to_now) {
+TEST(RanksTable, AWaitThatHasNotEndedCountsUpToNow) {
   const Look before{{rank(0, 1)}, 4 * kSecond}, now{{rank(0, 1, 5 * kSecond)}, 6 * kSecond};
   EXPECT_DOUBLE_EQ(rates(before, now)[0].waiting, 0.5);
   EXPECT_EQ(state_of(now.ranks[0], now.at_ns, {}), "waits 1.0 s for sum");
 }
 
-TEST(RanksTable, a_rank_that_a_signal_stops_is_stopped) {
+TEST(RanksTable, ARankThatASignalStopsIsStopped) {
   auto one = rank(0, 1);
   one.stopped = true;
   EXPECT_EQ(state_of(one, kSecond, {}), "stopped (kill -CONT goes on): computes");
 }
 
-TEST(RanksTable, marks_the_rank_that_all_others_wait_for) {
+TEST(RanksTable, MarksTheRankThatAllOthersWaitFor) {
   const Look look{{rank(0, 1, 1), rank(1, 1), rank(2, 1, 1)}, kSecond};
   std::istringstream lines(ranks_table(look, look, 200));
   for (std::string line; std::getline(lines, line);) {
@@ -64,7 +64,7 @@ TEST(RanksTable, marks_the_rank_that_all_others_wait_for) {
   EXPECT_THAT(ranks_table(two_busy, two_busy, 200), Not(HasSubstr("*")));
 }
 
-TEST(RanksTable, no_line_is_wider_than_the_terminal_and_nothing_of_a_process_reaches_it_raw) {
+TEST(RanksTable, NoLineIsWiderThanTheTerminalAndNothingOfAProcessReachesItRaw) {
   Look look{{rank(0, 1, 1)}, kSecond};
   look.ranks[0].status.waits_for = {'\033', '[', '2', 'J'};
   std::istringstream lines(ranks_table(look, look, 40));
@@ -72,7 +72,7 @@ TEST(RanksTable, no_line_is_wider_than_the_terminal_and_nothing_of_a_process_rea
   EXPECT_THAT(ranks_table(look, look, 200), Not(HasSubstr("\033")));
 }
 
-TEST(RanksTable, a_stage_of_a_pipeline_tells_how_much_it_idled_between_two_looks) {
+TEST(RanksTable, AStageOfAPipelineTellsHowMuchItIdledBetweenTwoLooks) {
   observe::HostRank stage = rank(0, 1), plain = rank(1, 1);
   stage.status.stages = {.numbers = {'0', ',', '2'}, .idle_ns = 8 * kSecond, .compute_ns = kSecond};
   const Look before{{stage, plain}, 10 * kSecond};
@@ -89,7 +89,7 @@ TEST(RanksTable, a_stage_of_a_pipeline_tells_how_much_it_idled_between_two_looks
   EXPECT_DOUBLE_EQ(rates(now, now)[0].bubble, 9.0 / 13) << "no step ended: of all time";
 }
 
-TEST(RanksTable, servers_stand_after_the_ranks_with_what_they_serve) {
+TEST(RanksTable, ServersStandAfterTheRanksWithWhatTheyServe) {
   observe::HostRank server = rank(0, 0);
   server.status.rank = -1;
   server.status.server = 0;
@@ -106,7 +106,7 @@ TEST(RanksTable, servers_stand_after_the_ranks_with_what_they_serve) {
   EXPECT_EQ(json.at("servers")[0].at("pushes_per_second"), 40);
 }
 
-TEST(RanksTable, json_has_a_line_with_every_rank) {
+TEST(RanksTable, JsonHasALineWithEveryRank) {
   const Look look{{rank(0, 1), rank(1, 5)}, kSecond};
   const std::string text = ranks_json(look, look);
   EXPECT_EQ(text.find('\n'), text.size() - 1);

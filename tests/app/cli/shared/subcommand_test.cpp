@@ -33,12 +33,12 @@ int run_words(const std::vector<std::string>& words) {
   return run_one_of(samples(), "paceline group", {"--help"}, words);
 }
 
-TEST(Subcommand, gets_what_stands_behind_its_name) {
+TEST(Subcommand, GetsWhatStandsBehindItsName) {
   EXPECT_EQ(run_words({"count"}), 0);
   EXPECT_EQ(run_words({"count", "a", "--b", "count"}), 3);
 }
 
-TEST(Subcommand, that_fails_tells_why_and_by_its_exit_code_what_kind_of_failure) {
+TEST(Subcommand, ThatFailsTellsWhyAndByItsExitCodeWhatKindOfFailure) {
   const std::tuple<const char*, int, const char*> cases[] = {
       {"misuse", 2, "paceline group misuse: not so\nTry `paceline group misuse --help`."},
       {"refuse", 4, "paceline group refuse: not you"},
@@ -52,7 +52,7 @@ TEST(Subcommand, that_fails_tells_why_and_by_its_exit_code_what_kind_of_failure)
   }
 }
 
-TEST(Subcommand, each_has_a_line_in_the_list) {
+TEST(Subcommand, EachHasALineInTheList) {
   EXPECT_THAT(list_of(samples()), HasSubstr("  count       counts its words\n"));
 }
 

@@ -22,7 +22,7 @@ const SurveyRun& run() {
   return all;
 }
 
-TEST(SurveyReport, the_json_has_a_row_for_every_simulated_throughput) {
+TEST(SurveyReport, TheJsonHasARowForEverySimulatedThroughput) {
   const auto rows = nlohmann::json::parse(survey_json(run()));
   ASSERT_EQ(rows.size(), 288u);
   for (const auto& row : rows) {
@@ -33,7 +33,7 @@ TEST(SurveyReport, the_json_has_a_row_for_every_simulated_throughput) {
   }
 }
 
-TEST(SurveyReport, a_figure_has_the_seven_and_general_with_the_error_where_something_was_measured) {
+TEST(SurveyReport, AFigureHasTheSevenAndGeneralWithTheErrorWhereSomethingWasMeasured) {
   const auto figures = survey_figures(run());
   ASSERT_EQ(figures.size(), 9u);
   for (const SurveyFigure& figure : figures) {
@@ -44,7 +44,7 @@ TEST(SurveyReport, a_figure_has_the_seven_and_general_with_the_error_where_somet
   }
 }
 
-TEST(SurveyReport, the_text_tells_claims_tables_errors_and_orders) {
+TEST(SurveyReport, TheTextTellsClaimsTablesErrorsAndOrders) {
   const std::string text = survey_text(run());
   for (const char* part :
        {"WFBP-A2A            all-to-all    yes", "best speed-up of ResNet-50 on 32 GPUs", "31.6x",
@@ -53,13 +53,13 @@ TEST(SurveyReport, the_text_tells_claims_tables_errors_and_orders) {
     EXPECT_THAT(text, HasSubstr(part));
 }
 
-TEST(SurveyReport, with_bsp_rows_alone_there_is_nothing_to_compare_with) {
+TEST(SurveyReport, WithBspRowsAloneThereIsNothingToCompareWith) {
   SurveyRun alone = run();
   std::erase_if(alone.measured, [](const auto& row) { return !row.method.starts_with("BSP-"); });
   EXPECT_THAT(survey_text(alone), HasSubstr("nothing measured to compare with"));
 }
 
-TEST(SurveyPage, has_two_plots_and_a_table_for_each_figure) {
+TEST(SurveyPage, HasTwoPlotsAndATableForEachFigure) {
   const std::string page = survey_page(run());
   std::size_t plots = 0, tables = 0;
   for (std::size_t at = 0; (at = page.find("<svg", at)) != std::string::npos; ++at) ++plots;

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 constexpr const char* kHead = "network,model,local_batch,method,single,n4,n8,n16,n32\n";
 constexpr const char* kRow = "10GbE,BERT-Large,8,BSP-A2A,49,53.04,28.96,54.30,105.10\n";
 
-TEST(SurveyTable, has_the_rows_that_the_specification_hands_out) {
+TEST(SurveyTable, HasTheRowsThatTheSpecificationHandsOut) {
   const SurveyTable table = survey_table();
   EXPECT_EQ(table.size(), 48u);
   for (const std::string_view network : kSurveyNetworks) {
@@ -28,7 +28,7 @@ TEST(SurveyTable, has_the_rows_that_the_specification_hands_out) {
             7999.83);
 }
 
-TEST(SurveyTable, a_file_with_the_same_columns_is_read_whatever_ends_its_lines) {
+TEST(SurveyTable, AFileWithTheSameColumnsIsReadWhateverEndsItsLines) {
   const std::string text = std::string(kHead) + kRow;
   const SurveyTable table = parse_survey_table(text, "x").value();
   ASSERT_EQ(table.size(), 1u);
@@ -39,7 +39,7 @@ TEST(SurveyTable, a_file_with_the_same_columns_is_read_whatever_ends_its_lines) 
   EXPECT_EQ(parse_survey_table(with_returns, "x").value(), table);
 }
 
-TEST(SurveyTable, what_is_wrong_is_named_with_its_line) {
+TEST(SurveyTable, WhatIsWrongIsNamedWithItsLine) {
   const std::pair<std::string, const char*> wrong[] = {
       {"", "calibration x, line 1: the file has no rows"},
       {kHead, "the file has no rows"},

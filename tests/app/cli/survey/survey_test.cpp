@@ -23,7 +23,7 @@ const std::vector<SurveyForecast>& simulated() {
   return all;
 }
 
-TEST(Survey, has_a_forecast_for_every_network_model_method_and_number_of_workers) {
+TEST(Survey, HasAForecastForEveryNetworkModelMethodAndNumberOfWorkers) {
   std::set<std::string> seen;
   for (const SurveyForecast& one : simulated()) {
     EXPECT_GT(one.samples_per_second, 0);
@@ -33,7 +33,7 @@ TEST(Survey, has_a_forecast_for_every_network_model_method_and_number_of_workers
   EXPECT_EQ(seen.size(), simulated().size());
 }
 
-TEST(Survey, the_rows_that_calibrate_it_are_met_exactly) {
+TEST(Survey, TheRowsThatCalibrateItAreMetExactly) {
   for (const SurveyRow& row : survey_table()) {
     if (!row.method.starts_with("BSP-")) continue;
     for (std::size_t i = 0; i < kSurveyWorkers.size(); ++i) {
@@ -44,7 +44,7 @@ TEST(Survey, the_rows_that_calibrate_it_are_met_exactly) {
   }
 }
 
-TEST(Survey, only_bsp_rows_of_the_calibration_matter) {
+TEST(Survey, OnlyBspRowsOfTheCalibrationMatter) {
   SurveyTable bsp = survey_table(), poorer = survey_table();
   std::erase_if(bsp, [](const SurveyRow& row) { return !row.method.starts_with("BSP-"); });
   const auto forecasts = simulate_survey(bsp, survey_constants(), 0);
@@ -56,7 +56,7 @@ TEST(Survey, only_bsp_rows_of_the_calibration_matter) {
   }
 }
 
-TEST(Survey, errors_stay_within_the_acceptance_with_and_without_the_cells_in_doubt) {
+TEST(Survey, ErrorsStayWithinTheAcceptanceWithAndWithoutTheCellsInDoubt) {
   const SurveyTable table = survey_table();
   const SurveyError accepted = survey_error(table, simulated());
   EXPECT_EQ(accepted.cells, 102);
@@ -70,7 +70,7 @@ TEST(Survey, errors_stay_within_the_acceptance_with_and_without_the_cells_in_dou
 
 // The thresholds guard against regressions. It counts seconds, of WFBP and
 // MG-WFBP, here of the models of which we have the rows.
-TEST(Survey, with_the_constants_of_d8_the_regression_thresholds_hold) {
+TEST(Survey, WithTheConstantsOfD8TheRegressionThresholdsHold) {
   const SurveyTable table = survey_table();
   const auto forecasts = simulate_survey(table, constants_of_d8(), 0);
   double sum = 0, worst = 0;
@@ -92,13 +92,13 @@ TEST(Survey, with_the_constants_of_d8_the_regression_thresholds_hold) {
   EXPECT_GE(survey_orders(table, forecasts).repeated, 72);
 }
 
-TEST(Survey, the_74_orders_of_the_printed_table_are_repeated) {
+TEST(Survey, The74OrdersOfThePrintedTableAreRepeated) {
   const SurveyOrders orders = survey_orders(survey_table(), simulated());
   EXPECT_EQ(orders.cells, 74);
   EXPECT_GE(orders.repeated, 72) << ::testing::PrintToString(orders.missed);
 }
 
-TEST(Survey, fusion_on_32_gpus_speeds_up_as_published_within_8_per_cent) {
+TEST(Survey, FusionOn32GpusSpeedsUpAsPublishedWithin8PerCent) {
   const std::tuple<const char*, double, double> published[] = {
       {"ResNet-50", 253.1, 31.1}, {"BERT-Base", 212.8, 23.2}, {"BERT-Large", 49, 8.17}};
   for (const auto& [model, single, speed_up] : published) {
@@ -107,7 +107,7 @@ TEST(Survey, fusion_on_32_gpus_speeds_up_as_published_within_8_per_cent) {
   }
 }
 
-TEST(Survey, general_is_ahead_of_every_method_in_every_cell) {
+TEST(Survey, GeneralIsAheadOfEveryMethodInEveryCell) {
   for (const SurveyForecast& one : simulated()) {
     // Rows of PS that were probably measured over a slower network stand apart.
     if (one.method == "WFBP-PS" || one.method == "BSP-PS") continue;
@@ -117,7 +117,7 @@ TEST(Survey, general_is_ahead_of_every_method_in_every_cell) {
   }
 }
 
-TEST(Survey, no_method_is_faster_than_its_workers_compute) {
+TEST(Survey, NoMethodIsFasterThanItsWorkersCompute) {
   const SurveyTable table = survey_table();
   for (const SurveyForecast& one : simulated()) {
     const SurveyRow* row = find(table, one.network, one.model, "BSP-A2A");
@@ -125,7 +125,7 @@ TEST(Survey, no_method_is_faster_than_its_workers_compute) {
   }
 }
 
-TEST(Survey, rows_that_repeat_those_of_a_slower_network_are_found) {
+TEST(Survey, RowsThatRepeatThoseOfASlowerNetworkAreFound) {
   const SurveyTable table = survey_table();
   int found = 0;
   for (const std::string_view network : kSurveyNetworks) {
@@ -142,7 +142,7 @@ TEST(Survey, rows_that_repeat_those_of_a_slower_network_are_found) {
   EXPECT_EQ(found, 6);
 }
 
-TEST(Survey, bytescheduler_by_the_paper_is_faster_than_as_it_was_run) {
+TEST(Survey, ByteschedulerByThePaperIsFasterThanAsItWasRun) {
   SurveyConstants paper = survey_constants();
   paper.bytescheduler_by_the_paper = true;
   const SurveyTable table = survey_table();
@@ -158,7 +158,7 @@ TEST(Survey, bytescheduler_by_the_paper_is_faster_than_as_it_was_run) {
   }
 }
 
-TEST(Survey, a_calibration_without_the_rows_it_needs_is_told) {
+TEST(Survey, ACalibrationWithoutTheRowsItNeedsIsTold) {
   const auto what = [](const SurveyTable& table) -> std::string {
     try {
       simulate_survey(table, survey_constants(), 0);

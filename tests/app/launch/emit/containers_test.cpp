@@ -22,21 +22,21 @@ RunPlan plan_of_nodes(int nodes) {
           .image = "registry/train:1"};
 }
 
-TEST(ContainersCommand, escapes_the_users_words_and_not_the_place_that_the_system_tells) {
+TEST(ContainersCommand, EscapesTheUsersWordsAndNotThePlaceThatTheSystemTells) {
   const Json words = launch_command(plan_of_nodes(2), {.node_rank = "$(RANK)", .endpoint = "e:1"});
   EXPECT_EQ(words,
             Json({"paceline", "run", "--nnodes", "2", "--node-rank", "$(RANK)", "--rdzv-endpoint",
                   "e:1", "-n", "1", "--log-dir", "/runs/$$x", "--", "train", "$$(RANK)"}));
 }
 
-TEST(ContainersRestarts, are_those_of_all_nodes) {
+TEST(ContainersRestarts, AreThoseOfAllNodes) {
   RunPlan plan = plan_of_nodes(3);
   EXPECT_EQ(container_restarts(plan), 0);
   plan.max_restarts = 4;
   EXPECT_EQ(container_restarts(plan), 12);
 }
 
-TEST(Pod, mounts_each_volume_that_it_has) {
+TEST(Pod, MountsEachVolumeThatItHas) {
   RunPlan plan = plan_of_nodes(2);
   plan.volume = Volume{.source = "disk", .path = "/runs"};
   Json node = {{"name", "node"}};
@@ -51,7 +51,7 @@ TEST(Pod, mounts_each_volume_that_it_has) {
   EXPECT_FALSE(pod(plan_of_nodes(1), {}).contains("volumes"));
 }
 
-TEST(ComposeFile, declares_a_volume_by_name_and_binds_a_folder) {
+TEST(ComposeFile, DeclaresAVolumeByNameAndBindsAFolder) {
   RunPlan plan = plan_of_nodes(2);
   plan.volume = Volume{.source = "disk", .path = "/runs"};
   EXPECT_THAT(compose().write(plan), HasSubstr("\nvolumes:\n  disk: {}\n"));
@@ -61,7 +61,7 @@ TEST(ComposeFile, declares_a_volume_by_name_and_binds_a_folder) {
   EXPECT_THAT(bound, Not(HasSubstr("\nvolumes:\n")));
 }
 
-TEST(ReplicasOfAPyTorchJob, are_one_master_and_a_worker_for_each_other_node) {
+TEST(ReplicasOfAPyTorchJob, AreOneMasterAndAWorkerForEachOtherNode) {
   EXPECT_THAT(pytorchjob().write(plan_of_nodes(1)), Not(HasSubstr("Worker")));
   EXPECT_THAT(pytorchjob().write(plan_of_nodes(5)), HasSubstr("Worker:\n      replicas: 4\n"));
 }

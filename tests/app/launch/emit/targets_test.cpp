@@ -53,7 +53,7 @@ class OfTarget : public ::testing::TestWithParam<Target> {
   std::string written(const RunPlan& plan) const { return GetParam().write(plan); }
 };
 
-TEST_P(OfTarget, names_the_command_the_variables_and_what_containers_need) {
+TEST_P(OfTarget, NamesTheCommandTheVariablesAndWhatContainersNeed) {
   const std::string text = written(sample());
   for (const char* word : {"--rate", "it'", "COLOUR", "deep ", "blue"})
     EXPECT_THAT(text, HasSubstr(word));
@@ -62,14 +62,14 @@ TEST_P(OfTarget, names_the_command_the_variables_and_what_containers_need) {
   EXPECT_EQ(text.find("--grace") != std::string::npos, GetParam().own_launcher);
 }
 
-TEST_P(OfTarget, has_a_secret_if_and_only_if_there_are_several_nodes) {
+TEST_P(OfTarget, HasASecretIfAndOnlyIfThereAreSeveralNodes) {
   EXPECT_THAT(written(sample(2)), HasSubstr("secret"));
   const std::string alone = written(sample(1));
   for (const char* word : {"secret", "--nnodes", "PACELINE_STORE"})
     EXPECT_THAT(alone, Not(HasSubstr(word)));
 }
 
-TEST_P(OfTarget, gives_more_time_to_end_than_the_workers_have_to_save) {
+TEST_P(OfTarget, GivesMoreTimeToEndThanTheWorkersHaveToSave) {
   for (const long stop_grace : {1, 90, 4000}) {
     RunPlan plan = sample();
     plan.stop_grace = seconds(stop_grace);
@@ -82,14 +82,14 @@ TEST_P(OfTarget, gives_more_time_to_end_than_the_workers_have_to_save) {
   }
 }
 
-TEST_P(OfTarget, asks_for_devices_if_and_only_if_the_run_has_them) {
+TEST_P(OfTarget, AsksForDevicesIfAndOnlyIfTheRunHasThem) {
   RunPlan plan = sample();
   EXPECT_THAT(written(plan), Not(HasSubstr("gpu")));
   plan.on_devices = true;
   EXPECT_THAT(written(plan), HasSubstr("gpu"));
 }
 
-TEST_P(OfTarget, starts_no_container_again_without_max_restarts) {
+TEST_P(OfTarget, StartsNoContainerAgainWithoutMaxRestarts) {
   if (!GetParam().in_containers) return;
   RunPlan plan = sample();
   plan.max_restarts = 0;
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Each, OfTarget, ::testing::ValuesIn(targets()), [](cons
   return name;
 });
 
-TEST(Targets, have_names_of_their_own_and_say_what_they_are) {
+TEST(Targets, HaveNamesOfTheirOwnAndSayWhatTheyAre) {
   std::vector<std::string> names;
   for (const Target& target : targets()) {
     EXPECT_EQ(std::ranges::count(names, target.name), 0) << target.name;
@@ -116,7 +116,7 @@ TEST(Targets, have_names_of_their_own_and_say_what_they_are) {
 
 // Slurm's limit must not end a run that --timeout would end, even if the signal comes a minute
 // early.
-TEST(OfSlurm, leaves_the_run_its_timeout_before_the_jobs_signal) {
+TEST(OfSlurm, LeavesTheRunItsTimeoutBeforeTheJobsSignal) {
   for (const long timeout : {1, 59, 3600, 86399, 1'000'000}) {
     RunPlan plan = sample();
     plan.timeout = seconds(timeout);
@@ -133,7 +133,7 @@ TEST(OfSlurm, leaves_the_run_its_timeout_before_the_jobs_signal) {
   EXPECT_THAT(slurm().write(endless), Not(HasSubstr("--time=")));
 }
 
-TEST(LauncherWords, tell_a_node_its_place_only_where_there_are_several) {
+TEST(LauncherWords, TellANodeItsPlaceOnlyWhereThereAreSeveral) {
   const NodePlace place = {.node_rank = "R", .endpoint = "E", .id = "I", .secret_file = "S"};
   EXPECT_EQ(launcher_words(sample(2), place),
             (std::vector<std::string>{"paceline", "run", "--nnodes", "2", "--node-rank", "R",
@@ -162,7 +162,7 @@ std::string secret_file_in(const test::TemporaryFolder& folder) {
 
 // The variables that each system gives the launcher of node 1 of 2 must not be taken for the place
 // of its workers.
-TEST(EnvironmentOfWorkers, is_the_launchers_whatever_the_system_told_it) {
+TEST(EnvironmentOfWorkers, IsTheLaunchersWhateverTheSystemToldIt) {
   const test::TemporaryFolder folder;
   const std::vector<Environment> systems = {
       {"SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_NODEID=1", "SLURM_STEP_ID=0", "SLURM_JOB_ID=7",
@@ -189,7 +189,7 @@ TEST(EnvironmentOfWorkers, is_the_launchers_whatever_the_system_told_it) {
   }
 }
 
-TEST(EnvironmentOfWorkers, under_an_mpijob_has_mpiruns_place_and_the_manifests_store_and_secret) {
+TEST(EnvironmentOfWorkers, UnderAnMpijobHasMpirunsPlaceAndTheManifestsStoreAndSecret) {
   const test::TemporaryFolder folder;
   const auto read = environment_read(
       {"OMPI_COMM_WORLD_RANK=5", "OMPI_COMM_WORLD_SIZE=8", "OMPI_COMM_WORLD_LOCAL_RANK=1",

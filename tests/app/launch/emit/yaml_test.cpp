@@ -8,7 +8,7 @@
 namespace paceline::launch {
 namespace {
 
-TEST(Yaml, members_and_items_have_lines_of_their_own) {
+TEST(Yaml, MembersAndItemsHaveLinesOfTheirOwn) {
   const Json value = {{"name", "train"},
                       {"count", 2},
                       {"ready", true},
@@ -30,7 +30,7 @@ none: []
 )");
 }
 
-TEST(Yaml, texts_that_readers_take_for_something_else_are_quoted) {
+TEST(Yaml, TextsThatReadersTakeForSomethingElseAreQuoted) {
   for (const char* text :
        {"",      "2",    "-5", "1e3",  "0x1F", "yes",  "No",    "on",         "OFF", "y",   "N",
         "true",  "Null", "~",  "1:30", ".5",   ".inf", "-.inf", "2026-11-24", "-",   "---", "- a",
@@ -42,14 +42,14 @@ TEST(Yaml, texts_that_readers_take_for_something_else_are_quoted) {
     EXPECT_EQ(yaml(Json(text)), std::string(text) + "\n");
 }
 
-TEST(Yaml, what_ends_lines_or_cannot_be_printed_is_escaped) {
+TEST(Yaml, WhatEndsLinesOrCannotBePrintedIsEscaped) {
   EXPECT_EQ(yaml(Json("a\nb\t\"\\\x01\x7f")), "\"a\\nb\\t\\\"\\\\\\u0001\\x7F\"\n");
   EXPECT_EQ(yaml(Json("\xC2\x85\xC2\xA0\xE2\x80\xA8\xEF\xBB\xBF")), "\"\\x85\\_\\L\\uFEFF\"\n");
   EXPECT_EQ(yaml(Json("gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80")),
             "\"gr\xC3\xBC\xC3\x9F \xF0\x9F\x98\x80\"\n");
 }
 
-TEST(Yaml, a_text_that_is_not_utf8_is_refused) {
+TEST(Yaml, ATextThatIsNotUtf8IsRefused) {
   EXPECT_THROW(yaml(Json("\xff")), Error);
   EXPECT_THROW(yaml({{"a", {"\xC3"}}}), Error);
 }

@@ -5,12 +5,12 @@
 namespace paceline::launch {
 namespace {
 
-TEST(ShellWord, is_left_alone_when_a_shell_takes_it_as_it_is) {
+TEST(ShellWord, IsLeftAloneWhenAShellTakesItAsItIs) {
   for (const char* word : {"./train", "--epochs", "a-b_c.d", "10.0.0.7:29400", "user@host", "50%"})
     EXPECT_EQ(shell_word(word), word);
 }
 
-TEST(ShellWord, is_quoted_when_a_shell_would_change_it) {
+TEST(ShellWord, IsQuotedWhenAShellWouldChangeIt) {
   EXPECT_EQ(shell_word(""), "''");
   EXPECT_EQ(shell_word("two words"), "'two words'");
   EXPECT_EQ(shell_word("it's"), R"('it'\''s')");

@@ -29,33 +29,33 @@ std::vector<std::vector<int>> members(const std::vector<Bucket>& plan) {
 
 using Lists = std::vector<std::vector<int>>;
 
-TEST(Buckets, no_gradients_need_no_bucket) {
+TEST(Buckets, NoGradientsNeedNoBucket) {
   EXPECT_TRUE(plan_in_reverse({}).empty());
 }
 
-TEST(Buckets, the_mlp_of_the_example_travels_in_two_buckets) {
+TEST(Buckets, TheMlpOfTheExampleTravelsInTwoBuckets) {
   // 784-1024-1024-10 in f32: weight, bias of three layers.
   const std::vector<Gradient> mlp = {{784 * 1024 * 4}, {1024 * 4},  {1024 * 1024 * 4},
                                      {1024 * 4},       {10240 * 4}, {10 * 4}};
   EXPECT_EQ(members(plan_in_reverse(mlp)), (Lists{{5, 4, 3}, {2, 1, 0}}));
 }
 
-TEST(Buckets, a_gradient_larger_than_the_cap_stands_alone) {
+TEST(Buckets, AGradientLargerThanTheCapStandsAlone) {
   const std::vector<Gradient> gradients = {{10}, {30 * kMiB}, {10}, {10}};
   EXPECT_EQ(members(plan_in_reverse(gradients)), (Lists{{3, 2}, {1}, {0}}));
 }
 
-TEST(Buckets, a_large_first_gradient_uses_up_the_small_cap) {
+TEST(Buckets, ALargeFirstGradientUsesUpTheSmallCap) {
   const std::vector<Gradient> gradients = {{3 * kMiB}, {3 * kMiB}, {2 * kMiB}};
   EXPECT_EQ(members(plan_in_reverse(gradients)), (Lists{{2}, {1, 0}}));
 }
 
-TEST(Buckets, a_bucket_may_be_filled_to_its_cap_exactly) {
+TEST(Buckets, ABucketMayBeFilledToItsCapExactly) {
   const std::vector<Gradient> gradients = {{5 * kMiB}, {3 * kMiB}, {kMiB / 2}, {kMiB / 2}};
   EXPECT_EQ(members(plan_in_reverse(gradients)), (Lists{{3, 2}, {1, 0}}));
 }
 
-TEST(Buckets, dtypes_and_devices_do_not_mix_and_only_one_bucket_is_small) {
+TEST(Buckets, DtypesAndDevicesDoNotMixAndOnlyOneBucketIsSmall) {
   const Gradient f64{kMiB, Dtype::f64, 0}, f32{kMiB, Dtype::f32, 0}, other{kMiB, Dtype::f32, 1};
   const std::vector<Gradient> gradients = {f32, f64, other, f32, f64, f32};
   // 5 opens the small bucket, 3 closes it; the f64 bucket and device 1 have the large cap.
@@ -65,25 +65,25 @@ TEST(Buckets, dtypes_and_devices_do_not_mix_and_only_one_bucket_is_small) {
   EXPECT_EQ(plan[2].dtype, Dtype::f64);
 }
 
-TEST(Buckets, empty_gradients_travel_with_the_others) {
+TEST(Buckets, EmptyGradientsTravelWithTheOthers) {
   const std::vector<Gradient> gradients = {{0}, {4}, {0}};
   EXPECT_EQ(members(plan_in_reverse(gradients)), (Lists{{2, 1, 0}}));
 }
 
-TEST(Buckets, an_observed_order_is_completed_by_what_did_not_fire) {
+TEST(Buckets, AnObservedOrderIsCompletedByWhatDidNotFire) {
   EXPECT_EQ(completed_order(std::vector<int>{2, 0}, 5), (std::vector<int>{2, 0, 4, 3, 1}));
   EXPECT_THROW(completed_order(std::vector<int>{2, 2}, 5), Error);
   EXPECT_THROW(completed_order(std::vector<int>{5}, 5), Error);
 }
 
-TEST(Buckets, an_order_that_is_no_permutation_is_refused) {
+TEST(Buckets, AnOrderThatIsNoPermutationIsRefused) {
   const std::vector<Gradient> gradients = {{1}, {1}};
   EXPECT_THROW(plan_buckets(gradients, std::vector<int>{0}), Error);
   EXPECT_THROW(plan_buckets(gradients, std::vector<int>{0, 0}), Error);
   EXPECT_THROW(plan_buckets(gradients, std::vector<int>{0, 2}), Error);
 }
 
-TEST(Buckets, laws_hold_for_random_models_and_orders) {
+TEST(Buckets, LawsHoldForRandomModelsAndOrders) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     SeededNumbers numbers(test::seed(seed));

@@ -14,7 +14,7 @@ double held(const Occupancy& one) {
   return one.up + one.down;
 }
 
-TEST(Costs, an_all_reduce_starts_twice_lg_messages_and_moves_the_optimum_of_bytes) {
+TEST(Costs, AnAllReduceStartsTwiceLgMessagesAndMovesTheOptimumOfBytes) {
   for (const int workers : {2, 3, 4, 5, 8, 16, 33}) {
     const LinkCosts links = costs_of({.bytes_per_second = 1e9, .workers = workers, .alpha = 1e-6});
     int rounds = 0;
@@ -25,7 +25,7 @@ TEST(Costs, an_all_reduce_starts_twice_lg_messages_and_moves_the_optimum_of_byte
   EXPECT_EQ(costs_of({.workers = 1}).all_reduce(1e9), 0);
 }
 
-TEST(Costs, dedicated_servers_hold_a_direction_once_and_colocated_ones_cost_an_all_reduce) {
+TEST(Costs, DedicatedServersHoldADirectionOnceAndColocatedOnesCostAnAllReduce) {
   const Link link{.bytes_per_second = kTenGigabit, .workers = 4, .theta = 0};
   Link colocated = link;
   colocated.servers = Servers::colocated;
@@ -41,7 +41,7 @@ TEST(Costs, dedicated_servers_hold_a_direction_once_and_colocated_ones_cost_an_a
   EXPECT_DOUBLE_EQ(costs_of(colocated).least_per_byte(), costs_of(link).all_reduce.beta);
 }
 
-TEST(Costs, through_servers_an_all_reduce_holds_the_link_as_a_sum_on_them_does) {
+TEST(Costs, ThroughServersAnAllReduceHoldsTheLinkAsASumOnThemDoes) {
   for (const Servers servers : {Servers::dedicated, Servers::colocated}) {
     const LinkCosts links = costs_of({.servers = servers});
     const Occupancy sum = occupancy(links, Path::server, 1e6, {});
@@ -52,7 +52,7 @@ TEST(Costs, through_servers_an_all_reduce_holds_the_link_as_a_sum_on_them_does) 
   }
 }
 
-TEST(Costs, of_a_sum_in_pieces_the_last_alone_is_pulled_when_all_is_pushed) {
+TEST(Costs, OfASumInPiecesTheLastAloneIsPulledWhenAllIsPushed) {
   LinkCosts links = costs_of({.servers = Servers::dedicated});
   const Occupancy whole = occupancy(links, Path::server, 1e6, {});
   links.server->piece_bytes = 1e5;
@@ -62,7 +62,7 @@ TEST(Costs, of_a_sum_in_pieces_the_last_alone_is_pulled_when_all_is_pushed) {
   EXPECT_EQ(occupancy(links, Path::server, 1e4, {}).down, links.server->pull(1e4));
 }
 
-TEST(Costs, what_cannot_be_summed_grows_with_the_workers_on_both_paths) {
+TEST(Costs, WhatCannotBeSummedGrowsWithTheWorkersOnBothPaths) {
   const CodecCost sparse{.name = "top_k", .ratio = .02, .is_linear = false};
   for (const Servers servers : {Servers::dedicated, Servers::colocated}) {
     const LinkCosts four = costs_of({.workers = 4, .alpha = 0, .theta = 0, .servers = servers});
@@ -73,7 +73,7 @@ TEST(Costs, what_cannot_be_summed_grows_with_the_workers_on_both_paths) {
   }
 }
 
-TEST(Costs, a_shared_scale_pays_a_further_start_up) {
+TEST(Costs, ASharedScalePaysAFurtherStartUp) {
   const CodecCost scaled{.name = "int8", .ratio = .25, .extra_messages = 1};
   const LinkCosts links = costs_of({});
   EXPECT_DOUBLE_EQ(occupancy(links, Path::all_to_all, 100, scaled).up,
@@ -81,7 +81,7 @@ TEST(Costs, a_shared_scale_pays_a_further_start_up) {
   EXPECT_DOUBLE_EQ(occupancy(links, Path::server, 100, scaled).wait, 2 * links.server->turn);
 }
 
-TEST(Costs, what_is_not_there_is_named) {
+TEST(Costs, WhatIsNotThereIsNamed) {
   EXPECT_THROW(occupancy(costs_of({.servers = Servers::none}), Path::server, 1, kPlain), Error);
   EXPECT_THROW(Costs{}.codec("fp16"), Error);
   EXPECT_THROW(costs_of({.workers = 0}), Error);

@@ -21,7 +21,7 @@ Model small() {
   return model;
 }
 
-TEST(Plan, groups_that_do_not_tile_the_send_order_are_refused) {
+TEST(Plan, GroupsThatDoNotTileTheSendOrderAreRefused) {
   const Plan good = plan_of("good", {0, 2, 4}, {});
   EXPECT_NO_THROW(check(good, 4));
   EXPECT_THROW(check(good, 5), Error);
@@ -29,7 +29,7 @@ TEST(Plan, groups_that_do_not_tile_the_send_order_are_refused) {
     EXPECT_THROW(check(plan_of("bad", cuts, {}), 4), Error) << ::testing::PrintToString(cuts);
 }
 
-TEST(Plan, buckets_tile_every_model_and_all_but_the_last_are_full) {
+TEST(Plan, BucketsTileEveryModelAndAllButTheLastAreFull) {
   for (const Model& model : replay_models()) {
     for (const double least : {1.0, 1e6, 25e6, 1e12}) {
       const Plan plan = plan_of("buckets", buckets_of(model, least), {});
@@ -41,7 +41,7 @@ TEST(Plan, buckets_tile_every_model_and_all_but_the_last_are_full) {
   }
 }
 
-TEST(Plan, parts_are_no_larger_than_asked_for_and_no_more_than_needed) {
+TEST(Plan, PartsAreNoLargerThanAskedForAndNoMoreThanNeeded) {
   const Model model = small();
   Group whole{.begin = 0, .end = 4};
   EXPECT_EQ(parts_of(model, whole), 1);
@@ -53,13 +53,13 @@ TEST(Plan, parts_are_no_larger_than_asked_for_and_no_more_than_needed) {
   }
 }
 
-TEST(Plan, small_tensors_travel_uncompressed_in_a_compressed_group) {
+TEST(Plan, SmallTensorsTravelUncompressedInACompressedGroup) {
   const Group whole{.begin = 0, .end = 4};
   EXPECT_EQ(wire_bytes(small(), whole, {.ratio = .25}), 440 + 300000 * .25);
   EXPECT_EQ(wire_bytes(small(), whole, {}), bytes_of(small(), whole));
 }
 
-TEST(Plan, each_tensor_is_as_long_on_the_wire_as_its_offer_makes_it) {
+TEST(Plan, EachTensorIsAsLongOnTheWireAsItsOfferMakesIt) {
   Model model{.name = "two", .tensors = {{.bytes = 100000, .offer = 1}, {.bytes = 200000}}};
   const CodecCost codec{.name = "menu", .ratio = .5, .offers = {{.ratio = .5}, {.ratio = .01}}};
   EXPECT_EQ(wire_bytes(model, {.begin = 0, .end = 2}, codec), 100000 * .01 + 200000 * .5);
@@ -67,7 +67,7 @@ TEST(Plan, each_tensor_is_as_long_on_the_wire_as_its_offer_makes_it) {
   EXPECT_EQ((CodecCost{.ratio = .25}).of(7).ratio, .25) << "no menu: all alike";
 }
 
-TEST(Plan, what_is_encoded_travels_in_short_messages_and_the_rest_as_it_did) {
+TEST(Plan, WhatIsEncodedTravelsInShortMessagesAndTheRestAsItDid) {
   for (const Model& model : replay_models()) {
     for (const std::size_t part : {0u, 1000000u, 25000000u}) {
       const Plan plain = plan_of("plan", buckets_of(model, 25e6), {.part_bytes = part});
@@ -84,7 +84,7 @@ TEST(Plan, what_is_encoded_travels_in_short_messages_and_the_rest_as_it_did) {
   }
 }
 
-TEST(Plan, a_method_that_needs_whole_tensors_has_its_groups_left_whole) {
+TEST(Plan, AMethodThatNeedsWholeTensorsHasItsGroupsLeftWhole) {
   for (const Model& model : replay_models()) {
     const Plan cut = plan_of("plan", buckets_of(model, 25e6), {.part_bytes = 1000000});
     for (const std::string codec : {"power_sgd", "power_sgd:rank=1", "power_sgd:rank=4/1"}) {
@@ -93,7 +93,7 @@ TEST(Plan, a_method_that_needs_whole_tensors_has_its_groups_left_whole) {
   }
 }
 
-TEST(Plan, by_forward_order_what_the_next_pass_reads_first_has_the_lowest_number) {
+TEST(Plan, ByForwardOrderWhatTheNextPassReadsFirstHasTheLowestNumber) {
   const Plan plan = plan_of("p", {0, 1, 3, 4}, {.by_forward_order = true});
   EXPECT_EQ(plan.groups[0].priority, 3);  // starts with the last tensor alone
   EXPECT_EQ(plan.groups[1].priority, 1);
@@ -101,7 +101,7 @@ TEST(Plan, by_forward_order_what_the_next_pass_reads_first_has_the_lowest_number
   EXPECT_EQ(plan_of("q", {0, 4}, {}).groups[0].priority, std::nullopt);
 }
 
-TEST(Plan, on_another_path_nothing_changes_but_that_a_window_to_servers_has_room) {
+TEST(Plan, OnAnotherPathNothingChangesButThatAWindowToServersHasRoom) {
   const Plan plan = plan_of("two", {0, 1, 4}, {.part_bytes = 50000, .codec = "fp16"});
   const Plan there = on_path(Path::server, plan);
   EXPECT_TRUE(std::ranges::all_of(there.groups,
@@ -112,7 +112,7 @@ TEST(Plan, on_another_path_nothing_changes_but_that_a_window_to_servers_has_room
   EXPECT_EQ(on_path(Path::all_to_all, narrow).window_bytes, 4096u);
 }
 
-TEST(Plan, its_text_tells_groups_messages_ways_and_window) {
+TEST(Plan, ItsTextTellsGroupsMessagesWaysAndWindow) {
   const Plan plan = plan_of("priority", {0, 1, 4},
                             {.path = Path::server,
                              .part_bytes = 50000,

@@ -33,7 +33,7 @@ double best_of_the_seven(const Model& model, const Costs& costs) {
 }
 
 // The best of the seven without compression: milliseconds and name.
-TEST(SurveyMethods, the_best_of_the_seven_is_the_one_of_the_executed_model) {
+TEST(SurveyMethods, TheBestOfTheSevenIsTheOneOfTheExecutedModel) {
   struct Row {
     Servers servers;
     const char* model;
@@ -58,7 +58,7 @@ TEST(SurveyMethods, the_best_of_the_seven_is_the_one_of_the_executed_model) {
   }
 }
 
-TEST(General, is_never_slower_than_any_of_the_seven_and_never_below_the_bound) {
+TEST(General, IsNeverSlowerThanAnyOfTheSevenAndNeverBelowTheBound) {
   if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   for (const Model& model : replay_models()) {
     for (const Servers servers : {Servers::none, Servers::dedicated, Servers::colocated}) {
@@ -78,7 +78,7 @@ TEST(General, is_never_slower_than_any_of_the_seven_and_never_below_the_bound) {
 }
 
 // The computation is scaled so that transfers take as long, at 1 Gbit/s.
-TEST(General, gains_what_the_executed_model_gains_over_the_methods_with_a_barrier) {
+TEST(General, GainsWhatTheExecutedModelGainsOverTheMethodsWithABarrier) {
   if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   struct Gain {
     Servers servers;
@@ -104,7 +104,7 @@ TEST(General, gains_what_the_executed_model_gains_over_the_methods_with_a_barrie
   }
 }
 
-TEST(General, gains_what_the_executed_model_gains_by_compression) {
+TEST(General, GainsWhatTheExecutedModelGainsByCompression) {
   if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   struct Gain {
     double gigabits;
@@ -145,7 +145,7 @@ double with_parts(const Model& model, const Costs& costs, std::size_t part) {
   return iteration_seconds(model, costs, plan);
 }
 
-TEST(General, fuses_many_small_tensors_behind_a_dear_start_up) {
+TEST(General, FusesManySmallTensorsBehindADearStartUp) {
   const Model model = alike(200, 40000, 1e-4, 2e-4);
   const Costs costs{
       costs_of({.bytes_per_second = 10 * kGigabit, .alpha = 250e-6, .servers = Servers::none})};
@@ -158,7 +158,7 @@ TEST(General, fuses_many_small_tensors_behind_a_dear_start_up) {
   EXPECT_LT(found.plan.groups.size(), 100u) << to_string(found.plan, model);
 }
 
-TEST(General, splits_the_large_tensor_that_is_ready_first_and_read_last) {
+TEST(General, SplitsTheLargeTensorThatIsReadyFirstAndReadLast) {
   Model model = alike(51, 100000, 1e-3, 2e-3);
   model.tensors.back().bytes = 100000000;
   const Costs costs{costs_of({.bytes_per_second = 10 * kGigabit, .servers = Servers::none})};
@@ -174,7 +174,7 @@ TEST(General, splits_the_large_tensor_that_is_ready_first_and_read_last) {
   EXPECT_TRUE(std::ranges::any_of(found.plan.groups, splits)) << to_string(found.plan, model);
 }
 
-TEST(General, without_start_up_lets_no_fusion_beat_single_tensors_under_a_barrier) {
+TEST(General, WithoutStartUpLetsNoFusionBeatSingleTensorsUnderABarrier) {
   const Model model = resnet_50();
   const Costs costs{costs_of({.alpha = 0, .theta = 0, .servers = Servers::none})};
   const double single = iteration_seconds(model, costs, wait_free(model));
@@ -184,7 +184,7 @@ TEST(General, without_start_up_lets_no_fusion_beat_single_tensors_under_a_barrie
   }
 }
 
-TEST(General, is_the_same_plan_for_the_same_arguments_and_stays_on_the_path_it_is_given) {
+TEST(General, IsTheSamePlanForTheSameArgumentsAndStaysOnThePathItIsGiven) {
   const Model model = bert_base();
   const Costs costs = costs_at(5, Servers::dedicated);
   for (const Path path : {Path::all_to_all, Path::server}) {

@@ -12,7 +12,7 @@ std::size_t parameters(const Model& model) {
   return model.bytes() / 4;
 }
 
-TEST(ReplayModels, have_every_tensor_of_the_real_networks) {
+TEST(ReplayModels, HaveEveryTensorOfTheRealNetworks) {
   const Model resnet = resnet_50(), base = bert_base(), large = bert_large();
   EXPECT_EQ(resnet.size(), 161);
   EXPECT_EQ(parameters(resnet), 25557032u);
@@ -22,7 +22,7 @@ TEST(ReplayModels, have_every_tensor_of_the_real_networks) {
   EXPECT_EQ(parameters(large), 336232258u);
 }
 
-TEST(ReplayModels, begin_and_end_with_the_tensors_of_the_published_lists) {
+TEST(ReplayModels, BeginAndEndWithTheTensorsOfThePublishedLists) {
   const Model resnet = resnet_50();
   const std::vector<std::size_t> head = {9408, 64, 64, 4096, 64, 64, 36864, 64, 64};
   const std::vector<std::size_t> tail = {512, 1048576, 2048, 2048, 2048000, 1000};
@@ -33,7 +33,7 @@ TEST(ReplayModels, begin_and_end_with_the_tensors_of_the_published_lists) {
 
 // Shapes that codecs of matrices see: convolutions and linear layers have a row for each output,
 // embeddings one for each word.
-TEST(ReplayModels, tensors_are_matrices_of_whole_rows_or_vectors) {
+TEST(ReplayModels, TensorsAreMatricesOfWholeRowsOrVectors) {
   for (const Model& model : replay_models()) {
     for (const Tensor& tensor : model.tensors) {
       ASSERT_GE(tensor.rows, 1u);
@@ -53,7 +53,7 @@ TEST(ReplayModels, tensors_are_matrices_of_whole_rows_or_vectors) {
 }
 
 // Each tensor's bytes times its place, from lists that were written down independently.
-TEST(ReplayModels, have_each_tensors_bytes_at_its_place) {
+TEST(ReplayModels, HaveEachTensorsBytesAtItsPlace) {
   const auto moment = [](const Model& model) {
     std::size_t sum = 0;
     for (std::size_t i = 0; i < model.tensors.size(); ++i) sum += (i + 1) * model.tensors[i].bytes;
@@ -64,13 +64,13 @@ TEST(ReplayModels, have_each_tensors_bytes_at_its_place) {
   EXPECT_EQ(moment(bert_large()), 243304170608u);
 }
 
-TEST(ReplayModels, compute_as_long_as_one_gpu_took_for_the_survey) {
+TEST(ReplayModels, ComputeAsLongAsOneGpuTookForTheSurvey) {
   EXPECT_NEAR(resnet_50().compute(), 64 / 253.1, 1e-4);
   EXPECT_NEAR(bert_base().compute(), 64 / 212.8, 1e-4);
   EXPECT_NEAR(bert_large().compute(), 8 / 49.0, 1e-4);
 }
 
-TEST(ReplayModels, a_tied_embedding_is_ready_last_and_is_a_large_share) {
+TEST(ReplayModels, ATiedEmbeddingIsReadyLastAndIsALargeShare) {
   for (const auto& [model, share] : {std::pair(bert_base(), .213), std::pair(bert_large(), .093)}) {
     const Tensor& last = model.sent(model.size() - 1);
     EXPECT_EQ(last, model.tensors.front());
@@ -79,7 +79,7 @@ TEST(ReplayModels, a_tied_embedding_is_ready_last_and_is_a_large_share) {
   }
 }
 
-TEST(ReplayModels, are_found_by_name_in_any_case_and_an_unknown_one_is_told_what_there_is) {
+TEST(ReplayModels, AreFoundByNameInAnyCaseAndAnUnknownOneIsToldWhatThereIs) {
   EXPECT_EQ(replay_model("bert-large"), bert_large());
   try {
     replay_model("VGG");
@@ -90,7 +90,7 @@ TEST(ReplayModels, are_found_by_name_in_any_case_and_an_unknown_one_is_told_what
   }
 }
 
-TEST(Model, scaling_changes_times_alone_and_dividing_bytes_alone) {
+TEST(Model, ScalingChangesTimesAloneAndDividingBytesAlone) {
   const Model model = bert_base();
   const Model slow = scaled(model, 3), small = divided(model, 8);
   EXPECT_EQ(slow.bytes(), model.bytes());

@@ -24,7 +24,7 @@ constexpr Expected kExpected[] = {
     {"BERT-Large", Servers::colocated, {0.1632, 3.2278296768, 3.23976612211, 3.31628881001}},
 };
 
-TEST(Bounds, agree_with_the_executed_model) {
+TEST(Bounds, AgreeWithTheExecutedModel) {
   for (const Expected& one : kExpected) {
     const Bounds bounds =
         bounds_of(replay_model(one.model),
@@ -36,7 +36,7 @@ TEST(Bounds, agree_with_the_executed_model) {
   }
 }
 
-TEST(Bounds, contain_all_computation_all_transfers_and_the_embedding_that_nothing_hides) {
+TEST(Bounds, ContainAllComputationAllTransfersAndTheEmbeddingThatNothingHides) {
   for (const Model& model : replay_models()) {
     for (const double rate : {1e7, 1e8, 1e9, 1e10}) {
       const LinkCosts links = costs_of({.bytes_per_second = rate});
@@ -49,7 +49,7 @@ TEST(Bounds, contain_all_computation_all_transfers_and_the_embedding_that_nothin
   }
 }
 
-TEST(CommunicationRatio, is_one_at_the_rates_that_the_specification_tells) {
+TEST(CommunicationRatio, IsOneAtTheRatesThatTheSpecificationTells) {
   const std::pair<const char*, double> expected[] = {
       {"ResNet-50", 4.9}, {"BERT-Base", 17.6}, {"BERT-Large", 99}};
   for (const auto& [name, gigabits] : expected) {
@@ -58,7 +58,7 @@ TEST(CommunicationRatio, is_one_at_the_rates_that_the_specification_tells) {
   }
 }
 
-TEST(CommunicationRatio, is_set_by_scaling_the_computation_alone) {
+TEST(CommunicationRatio, IsSetByScalingTheComputationAlone) {
   for (const Model& model : replay_models()) {
     for (const double rho : {.5, 1.0, 2.0}) {
       const LinkCosts links = costs_of({});

@@ -62,7 +62,7 @@ Prices random_prices(SeededNumbers& numbers) {
           one_of(numbers, {.05, .3, 1.0})};
 }
 
-TEST(CodedFusion, is_the_best_of_all_groupings_and_codecs_up_to_10_tensors) {
+TEST(CodedFusion, IsTheBestOfAllGroupingsAndCodecsUpTo10Tensors) {
   SeededNumbers numbers(test::seed(7));
   for (int trial = 0; trial < 120; ++trial) {
     const Instance one = random_instance(numbers, trial < 4 ? 10 : 2 + trial % 6);
@@ -83,7 +83,7 @@ TEST(CodedFusion, is_the_best_of_all_groupings_and_codecs_up_to_10_tensors) {
   }
 }
 
-TEST(CodedFusion, with_one_way_that_needs_no_encoding_is_the_exact_fusion) {
+TEST(CodedFusion, WithOneWayThatNeedsNoEncodingIsTheExactFusion) {
   SeededNumbers numbers(test::seed(9));
   for (int trial = 0; trial < 100; ++trial) {
     const Instance one = random_instance(numbers, 1 + trial % 20);
@@ -94,7 +94,7 @@ TEST(CodedFusion, with_one_way_that_needs_no_encoding_is_the_exact_fusion) {
   }
 }
 
-TEST(CodedFusion, with_few_states_is_a_real_plan_though_not_always_the_best) {
+TEST(CodedFusion, WithFewStatesIsARealPlanThoughNotAlwaysTheBest) {
   SeededNumbers numbers(test::seed(11));
   for (int trial = 0; trial < 50; ++trial) {
     const Instance one = random_instance(numbers, 8);

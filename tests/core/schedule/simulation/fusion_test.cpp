@@ -20,7 +20,7 @@ double best_of_all(const Instance& one, const TransferTime& transfer) {
   return best;
 }
 
-TEST(ExactFusion, is_the_best_of_all_groupings_up_to_12_tensors) {
+TEST(ExactFusion, IsTheBestOfAllGroupingsUpTo12Tensors) {
   SeededNumbers numbers(test::seed(7));
   for (int trial = 0; trial < 120; ++trial) {
     const Instance one = random_instance(numbers, trial < 10 ? 12 : 1 + trial % 9);
@@ -36,7 +36,7 @@ TEST(ExactFusion, is_the_best_of_all_groupings_up_to_12_tensors) {
   }
 }
 
-TEST(ExactFusion, is_never_later_than_the_released_rule_wait_free_or_barrier) {
+TEST(ExactFusion, IsNeverLaterThanTheReleasedRuleWaitFreeOrBarrier) {
   SeededNumbers numbers(test::seed(11));
   for (int trial = 0; trial < 500; ++trial) {
     const Instance one = random_instance(numbers, 1 + trial % 30);
@@ -51,7 +51,7 @@ TEST(ExactFusion, is_never_later_than_the_released_rule_wait_free_or_barrier) {
   }
 }
 
-TEST(ExactFusion, without_start_up_nothing_beats_single_tensors) {
+TEST(ExactFusion, WithoutStartUpNothingBeatsSingleTensors) {
   SeededNumbers numbers(test::seed(13));
   for (int trial = 0; trial < 100; ++trial) {
     const Instance one = random_instance(numbers, 12);
@@ -61,7 +61,7 @@ TEST(ExactFusion, without_start_up_nothing_beats_single_tensors) {
   }
 }
 
-TEST(ExactFusion, under_a_huge_start_up_all_travel_together) {
+TEST(ExactFusion, UnderAHugeStartUpAllTravelTogether) {
   SeededNumbers numbers(test::seed(17));
   for (int trial = 0; trial < 100; ++trial) {
     const Instance one = random_instance(numbers, 12);
@@ -70,7 +70,7 @@ TEST(ExactFusion, under_a_huge_start_up_all_travel_together) {
   }
 }
 
-TEST(ReleasedFusion, merges_all_of_the_known_counterexample_where_two_groups_are_best) {
+TEST(ReleasedFusion, MergesAllOfTheKnownCounterexampleWhereTwoGroupsAreBest) {
   const Instance one{{.128, .560, 1.473, 1.943, 2.406, 3.351, 3.880},
                      {.002, 2.299, .022, .094, .001, .003, .006}};
   const topology::Line line{1, 1};
@@ -78,7 +78,7 @@ TEST(ReleasedFusion, merges_all_of_the_known_counterexample_where_two_groups_are
   EXPECT_NEAR(exact_fusion(one.ready, one.bytes, line).end, 5.007, 2e-3);
 }
 
-TEST(ReleasedFusion, is_within_three_per_mille_of_the_optimum_on_the_surveys_models) {
+TEST(ReleasedFusion, IsWithinThreePerMilleOfTheOptimumOnTheSurveysModels) {
   for (const Model& model : replay_models()) {
     const auto ready = ready_times(model), bytes = sent_bytes(model);
     for (const topology::Line line : {topology::Line{1e-4, 1e-9}, {5e-4, 3e-10}, {1e-3, 1.5e-9}}) {

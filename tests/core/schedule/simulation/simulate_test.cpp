@@ -102,7 +102,7 @@ constexpr double kOfRandomCases[] = {
     0.0149217342348,  0.0210563446197,  0.0101078778355,  0.0184805428938,  0.0183911331547,
 };
 
-TEST(Simulation, agrees_with_the_executed_model_on_random_plans_of_every_kind) {
+TEST(Simulation, AgreesWithTheExecutedModelOnRandomPlansOfEveryKind) {
   std::uint64_t seed = 0;
   for (const double expected : kOfRandomCases) {
     const Case one = random_case(++seed);
@@ -182,7 +182,7 @@ constexpr Seven kSeven[] = {
       1.72140828917}},
 };
 
-TEST(Simulation, agrees_with_the_executed_model_on_the_surveys_seven) {
+TEST(Simulation, AgreesWithTheExecutedModelOnTheSurveysSeven) {
   for (const Seven& one : kSeven) {
     const Model model = replay_model(one.model);
     const Costs costs{
@@ -197,7 +197,7 @@ TEST(Simulation, agrees_with_the_executed_model_on_the_surveys_seven) {
   }
 }
 
-TEST(Simulation, of_one_serial_link_ends_when_the_recursion_says) {
+TEST(Simulation, OfOneSerialLinkEndsWhenTheRecursionSays) {
   for (const Model& model : replay_models()) {
     for (const double rate : {1e8, 1e9, 1e10}) {
       const Costs costs{costs_of({.bytes_per_second = rate})};
@@ -211,7 +211,7 @@ TEST(Simulation, of_one_serial_link_ends_when_the_recursion_says) {
   }
 }
 
-TEST(Simulation, never_takes_less_than_the_bounds) {
+TEST(Simulation, NeverTakesLessThanTheBounds) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     const Case one = random_case(test::seed(seed));
     double ratio = 1;
@@ -224,7 +224,7 @@ TEST(Simulation, never_takes_less_than_the_bounds) {
   }
 }
 
-TEST(Simulation, interference_never_helps_a_plan_with_a_barrier_of_the_seven) {
+TEST(Simulation, InterferenceNeverHelpsAPlanWithABarrierOfTheSeven) {
   for (const Model& model : replay_models()) {
     const Costs costs{costs_of({})};
     for (const Plan& plan : survey_methods(model, costs.links, false)) {
@@ -244,14 +244,14 @@ double seconds_of_one_message(double processors, double link) {
   return iteration_seconds(model, costs, encoded(barrier(model), "half"));
 }
 
-TEST(Simulation, a_message_passes_encoder_link_and_decoder_each_at_the_speed_of_its_processors) {
+TEST(Simulation, AMessagePassesEncoderLinkAndDecoderEachAtTheSpeedOfItsProcessors) {
   EXPECT_DOUBLE_EQ(seconds_of_one_message(std::numeric_limits<double>::infinity(), .3), 11);
   EXPECT_DOUBLE_EQ(seconds_of_one_message(1, .3), 11);
   EXPECT_DOUBLE_EQ(seconds_of_one_message(.5, .3), 2 + 3 / .5 + 4 + 2 / .5);
   EXPECT_DOUBLE_EQ(seconds_of_one_message(.25, .5), 2 + 3 / .25 + 4 * 2 + 2 / .25);
 }
 
-TEST(Simulation, each_tensor_takes_what_its_offer_takes) {
+TEST(Simulation, EachTensorTakesWhatItsOfferTakes) {
   const CodecCost slow{.ratio = .5, .encode = 3e-6, .decode = 2e-6}, quick{.ratio = .25};
   const Costs costs{.links = {.all_reduce = {0, 8e-6}},
                     .codecs = {{.name = "menu", .offers = {slow, quick}}}};
@@ -264,7 +264,7 @@ TEST(Simulation, each_tensor_takes_what_its_offer_takes) {
 
 // With many messages, one is encoded and one decoded while one is on the link: the steady state of
 // three resources in a row, in which the codecs share the processor time that the link leaves.
-TEST(Simulation, codecs_share_what_the_link_leaves) {
+TEST(Simulation, CodecsShareWhatTheLinkLeaves) {
   const int messages = 100;
   const Model model{.name = "one", .tensors = {{.bytes = 4000 * messages}}};
   const Costs costs{.links = {.all_reduce = {0, 1e-6}, .processors = .4},
@@ -289,7 +289,7 @@ double seconds_of_two_gradients(double processors, double link, double compute_t
   return iteration_seconds(model, costs, wait_free(model));
 }
 
-TEST(Simulation, computation_that_takes_processors_has_what_the_link_leaves) {
+TEST(Simulation, ComputationThatTakesProcessorsHasWhatTheLinkLeaves) {
   for (const double link : {0.0, .1, .25, .5}) {
     EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1, link, 0), 7) << link;
     EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1.5, link, 1), 7) << link;
@@ -299,7 +299,7 @@ TEST(Simulation, computation_that_takes_processors_has_what_the_link_leaves) {
   EXPECT_DOUBLE_EQ(seconds_of_two_gradients(std::numeric_limits<double>::infinity(), .5, 1), 7);
 }
 
-TEST(Simulation, of_processors_that_all_share_nothing_is_done_faster_than_their_work) {
+TEST(Simulation, OfProcessorsThatAllShareNothingIsDoneFasterThanTheirWork) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Case one = random_case(test::seed(seed));
     one.plan.crosses_barrier = false;
@@ -320,7 +320,7 @@ TEST(Simulation, of_processors_that_all_share_nothing_is_done_faster_than_their_
 }
 
 // This holds for one message after the other: where some overtake, slower may be better.
-TEST(Simulation, fewer_processors_never_help_and_enough_change_nothing) {
+TEST(Simulation, FewerProcessorsNeverHelpAndEnoughChangeNothing) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Case one = random_case(test::seed(seed));
     one.plan.crosses_barrier = false;
@@ -339,7 +339,7 @@ TEST(Simulation, fewer_processors_never_help_and_enough_change_nothing) {
   }
 }
 
-TEST(Simulation, gives_up_only_on_what_exceeds_the_limit) {
+TEST(Simulation, GivesUpOnlyOnWhatExceedsTheLimit) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const Case one = random_case(test::seed(seed));
     const double whole = iteration_seconds(one.model, one.costs, one.plan, one.conditions);
@@ -352,7 +352,7 @@ TEST(Simulation, gives_up_only_on_what_exceeds_the_limit) {
   }
 }
 
-TEST(Simulation, refuses_what_does_not_fit_together) {
+TEST(Simulation, RefusesWhatDoesNotFitTogether) {
   const Model model = resnet_50();
   const Costs alone{costs_of({.servers = Servers::none})};
   EXPECT_THROW(iteration_seconds(bert_base(), alone, barrier(model)), Error);
@@ -361,7 +361,7 @@ TEST(Simulation, refuses_what_does_not_fit_together) {
   EXPECT_THROW(iteration_seconds(model, alone, coded), Error);
 }
 
-TEST(Ordered, has_each_message_once_and_goes_by_the_plan_where_nothing_has_priority) {
+TEST(Ordered, HasEachMessageOnceAndGoesByThePlanWhereNothingHasPriority) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const Case c = random_case(test::seed(seed));
     std::vector<int> messages;
@@ -377,7 +377,7 @@ TEST(Ordered, has_each_message_once_and_goes_by_the_plan_where_nothing_has_prior
   }
 }
 
-TEST(Ordered, lets_what_is_read_first_overtake_what_is_ready_and_not_handed_over) {
+TEST(Ordered, LetsWhatIsReadFirstOvertakeWhatIsReadyAndNotHandedOver) {
   const Model model{.name = "three",
                     .tensors = {{.bytes = 400, .backward = 1e-6},
                                 {.bytes = 400, .backward = 1e-6},

@@ -9,7 +9,7 @@
 namespace paceline::recompute_test {
 namespace {
 
-TEST(RecomputeAutocast, autocast_has_the_bits_of_plain_calls) {
+TEST(RecomputeAutocast, AutocastHasTheBitsOfPlainCalls) {
   expect_the_bits_of_plain_calls([](Trace& trace, const auto& call) {
     Block first, second, other;
     for (const bool is_leaf : {true, false}) {
@@ -34,7 +34,7 @@ TEST(RecomputeAutocast, autocast_has_the_bits_of_plain_calls) {
   });
 }
 
-TEST(RecomputeAutocast, a_parameter_gets_its_gradient_when_autocast_casts_it_after_the_first_pass) {
+TEST(RecomputeAutocast, AParameterGetsItsGradientWhenAutocastCastsItAfterTheFirstPass) {
   torch::nn::Linear linear(8, 8);
   const Part part = [&](const at::Tensor& x) { return linear(x); };
   const at::Tensor x = numbers(1, {4, 8});
@@ -48,7 +48,7 @@ TEST(RecomputeAutocast, a_parameter_gets_its_gradient_when_autocast_casts_it_aft
   EXPECT_TRUE(at::autocast::is_autocast_enabled(at::kCPU));
 }
 
-TEST(RecomputeAutocast, casts_of_the_second_pass_are_not_used_after_it) {
+TEST(RecomputeAutocast, CastsOfTheSecondPassAreNotUsedAfterIt) {
   torch::nn::Linear linear(8, 8);
   const Part part = [&](const at::Tensor& x) { return linear(x); };
   const at::Tensor x = numbers(1, {4, 8});
@@ -70,7 +70,7 @@ TEST(RecomputeAutocast, casts_of_the_second_pass_are_not_used_after_it) {
   EXPECT_EQ(after.abs().max().item<float>(), 0);
 }
 
-TEST(RecomputeAutocast, the_second_pass_has_the_autocast_state_of_the_first_one) {
+TEST(RecomputeAutocast, TheSecondPassHasTheAutocastStateOfTheFirstOne) {
   std::vector<std::pair<bool, at::ScalarType>> seen;
   const Part part = [&](const at::Tensor& x) {
     seen.emplace_back(at::autocast::is_autocast_enabled(at::kCPU),

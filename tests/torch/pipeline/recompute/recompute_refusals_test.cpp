@@ -6,7 +6,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(RecomputeRefusals, an_input_parameter_or_constant_that_changed_before_backward_is_refused) {
+TEST(RecomputeRefusals, AnInputParameterOrConstantThatChangedBeforeBackwardIsRefused) {
   torch::nn::Linear linear(4, 4);
   const at::Tensor mask = at::ones({4});
   const auto text_after = [&](const auto& change) {
@@ -31,13 +31,13 @@ TEST(RecomputeRefusals, an_input_parameter_or_constant_that_changed_before_backw
   EXPECT_EQ(text_after([](at::Tensor&) {}), "nothing was thrown");
 }
 
-TEST(RecomputeRefusals, a_function_that_writes_to_its_input_is_refused) {
+TEST(RecomputeRefusals, AFunctionThatWritesToItsInputIsRefused) {
   const at::Tensor x = numbers(1, {4}).requires_grad_(true) * 1;
   EXPECT_THAT(misuse_of([&] { recompute([](const at::Tensor& in) { return in.relu_(); }, x); }),
               HasSubstr("writes to its input 0 (f32[4]) in place"));
 }
 
-TEST(RecomputeRefusals, a_tensor_with_a_history_that_is_no_input_is_refused) {
+TEST(RecomputeRefusals, ATensorWithAHistoryThatIsNoInputIsRefused) {
   const at::Tensor hidden = numbers(1, {4}).requires_grad_(true).exp();
   EXPECT_THAT(misuse_of([&] {
                 recompute([&](const at::Tensor& x) { return x * hidden; }, numbers(2, {4}));
@@ -45,7 +45,7 @@ TEST(RecomputeRefusals, a_tensor_with_a_history_that_is_no_input_is_refused) {
               HasSubstr("reads f32[4], which has a history and is not among its inputs"));
 }
 
-TEST(RecomputeRefusals, a_function_that_returns_something_else_the_second_time_is_refused) {
+TEST(RecomputeRefusals, AFunctionThatReturnsSomethingElseTheSecondTimeIsRefused) {
   using Lists = std::function<Tensors(const Tensors&)>;
   const at::Tensor x = numbers(1, {4}).requires_grad_(true);
   const Lists another_number = [](const Tensors& in) {
@@ -60,7 +60,7 @@ TEST(RecomputeRefusals, a_function_that_returns_something_else_the_second_time_i
               HasSubstr("output 0 of the function was f32[3] in the forward pass and f32[2] when"));
 }
 
-TEST(RecomputeRefusals, gradients_of_gradients_of_chosen_tensors_and_second_passes_are_refused) {
+TEST(RecomputeRefusals, GradientsOfGradientsOfChosenTensorsAndSecondPassesAreRefused) {
   Block block;
   const at::Tensor x = numbers(1, {5, 24}).requires_grad_(true);
   const at::Tensor loss = recompute(block.part(), x).square().sum();

@@ -11,7 +11,7 @@
 namespace paceline::recompute_test {
 namespace {
 
-TEST(Recompute, blocks_with_dropout_and_weights_used_twice_have_the_bits_of_plain_calls) {
+TEST(Recompute, BlocksWithDropoutAndWeightsUsedTwiceHaveTheBitsOfPlainCalls) {
   expect_the_bits_of_plain_calls([](Trace& trace, const auto& call) {
     Block first, second;
     for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
@@ -26,7 +26,7 @@ TEST(Recompute, blocks_with_dropout_and_weights_used_twice_have_the_bits_of_plai
   });
 }
 
-TEST(Recompute, computes_each_call_exactly_once_more) {
+TEST(Recompute, ComputesEachCallExactlyOnceMore) {
   Block block;
   const at::Tensor x = numbers(1, {5, 24}).requires_grad_(true);
   at::Tensor y = x;
@@ -38,7 +38,7 @@ TEST(Recompute, computes_each_call_exactly_once_more) {
   EXPECT_EQ(block.passes, 9);
 }
 
-TEST(Recompute, the_function_sees_in_both_passes_which_inputs_require_a_gradient) {
+TEST(Recompute, TheFunctionSeesInBothPassesWhichInputsRequireAGradient) {
   std::vector<bool> seen;
   const auto function = [&](const Tensors& in) {
     for (const at::Tensor& one : in) seen.push_back(one.requires_grad());
@@ -49,7 +49,7 @@ TEST(Recompute, the_function_sees_in_both_passes_which_inputs_require_a_gradient
   EXPECT_EQ(seen, (std::vector<bool>{true, false, true, false}));
 }
 
-TEST(Recompute, keeps_nothing_but_the_input) {
+TEST(Recompute, KeepsNothingButTheInput) {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inner;
   const Part part = [&](const at::Tensor& x) {
     const at::Tensor a = x.exp();
@@ -62,7 +62,7 @@ TEST(Recompute, keeps_nothing_but_the_input) {
   EXPECT_TRUE(inner.front().expired());
 }
 
-TEST(Recompute, just_runs_where_autograd_does_not_record) {
+TEST(Recompute, JustRunsWhereAutogradDoesNotRecord) {
   Block block;
   block.eval();
   const at::NoGradGuard no_grad;
@@ -72,7 +72,7 @@ TEST(Recompute, just_runs_where_autograd_does_not_record) {
   EXPECT_TRUE(y.equal(block.forward(x)));
 }
 
-TEST(Recompute, lists_with_integers_and_outputs_without_gradient_have_the_bits_of_plain_calls) {
+TEST(Recompute, ListsWithIntegersAndOutputsWithoutGradientHaveTheBitsOfPlainCalls) {
   using Lists = std::function<Tensors(const Tensors&)>;
   expect_the_bits_of_plain_calls([](Trace& trace, const auto& call) {
     torch::nn::Embedding table(11, 6);
@@ -98,7 +98,7 @@ TEST(Recompute, lists_with_integers_and_outputs_without_gradient_have_the_bits_o
   });
 }
 
-TEST(Recompute, parameters_get_gradients_where_no_input_requires_one) {
+TEST(Recompute, ParametersGetGradientsWhereNoInputRequiresOne) {
   expect_the_bits_of_plain_calls([](Trace& trace, const auto& call) {
     Block block;
     const at::Tensor y = call(block.part(), numbers(1, {5, 24}));
@@ -108,7 +108,7 @@ TEST(Recompute, parameters_get_gradients_where_no_input_requires_one) {
   });
 }
 
-TEST(Recompute, gradients_keep_the_strides_that_they_have_in_plain_calls) {
+TEST(Recompute, GradientsKeepTheStridesThatTheyHaveInPlainCalls) {
   for (const bool recomputes : {false, true}) {
     std::vector<std::int64_t> seen;
     const Part part = [](const at::Tensor& x) { return x.t(); };
@@ -120,7 +120,7 @@ TEST(Recompute, gradients_keep_the_strides_that_they_have_in_plain_calls) {
   }
 }
 
-TEST(Recompute, within_recompute_has_the_bits_of_plain_calls) {
+TEST(Recompute, WithinRecomputeHasTheBitsOfPlainCalls) {
   expect_the_bits_of_plain_calls([](Trace& trace, const auto& call) {
     Block inner, middle, outer;
     const Part part = [&](const at::Tensor& x) {
@@ -160,7 +160,7 @@ struct Normed : torch::nn::Module {
   at::Tensor average;
 };
 
-TEST(Recompute, what_a_function_writes_to_is_written_once) {
+TEST(Recompute, WhatAFunctionWritesToIsWrittenOnce) {
   for (const bool synchronised : {false, true}) {
     expect_the_bits_of_plain_calls([&](Trace& trace, const auto& call) {
       Normed model(synchronised);
@@ -183,7 +183,7 @@ TEST(Recompute, what_a_function_writes_to_is_written_once) {
   }
 }
 
-TEST(Recompute, what_a_function_writes_to_stays_when_the_second_pass_fails) {
+TEST(Recompute, WhatAFunctionWritesToStaysWhenTheSecondPassFails) {
   torch::nn::BatchNorm1d norm(4);
   const Part part = [&](const at::Tensor& x) {
     const at::Tensor y = norm(x);
@@ -207,7 +207,7 @@ struct Dropping : torch::nn::Module {
   Dropout drop{nullptr};
 };
 
-TEST(Recompute, a_training_with_data_parallel_has_the_bits_of_plain_calls) {
+TEST(Recompute, ATrainingWithDataParallelHasTheBitsOfPlainCalls) {
   for (const int zero_stage : {0, 1, 3}) {
     SCOPED_TRACE(zero_stage);
     expect_the_bits_of_plain_calls([&](Trace& trace, const auto& call) {

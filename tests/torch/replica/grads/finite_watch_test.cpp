@@ -9,7 +9,7 @@
 namespace paceline::parallel {
 namespace {
 
-TEST(FiniteWatch, finds_one_element_that_is_not_finite_wherever_it_lies) {
+TEST(FiniteWatch, FindsOneElementThatIsNotFiniteWhereverItLies) {
   for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor values = at::full({9001}, 60000, at::TensorOptions().dtype(type));
     EXPECT_TRUE(is_finite(values));
@@ -28,14 +28,14 @@ TEST(FiniteWatch, finds_one_element_that_is_not_finite_wherever_it_lies) {
   }
 }
 
-TEST(FiniteWatch, looks_at_the_rows_of_a_sparse_gradient) {
+TEST(FiniteWatch, LooksAtTheRowsOfASparseGradient) {
   const at::Tensor rows = at::ones({2, 3}), places = torch::tensor({{1, 4}});
   EXPECT_TRUE(is_finite(at::sparse_coo_tensor(places, rows, {6, 3})));
   rows[1][2] = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(is_finite(at::sparse_coo_tensor(places, rows, {6, 3})));
 }
 
-TEST(FiniteWatch, counts_the_steps_in_a_row_until_one_is_good) {
+TEST(FiniteWatch, CountsTheStepsInARowUntilOneIsGood) {
   FiniteWatch watch("", 3);
   EXPECT_FALSE(watch.looks());
   for (int k = 0; k < 2; ++k) watch.left_out();

@@ -43,7 +43,7 @@ struct Ranks {
   std::vector<std::unique_ptr<StandstillMachine>> machines;
 };
 
-TEST(StandstillMachine, two_ranks_that_wait_in_different_calls_are_told_to_all) {
+TEST(StandstillMachine, TwoRanksThatWaitInDifferentCallsAreToldToAll) {
   Ranks ranks(3);
   ranks.waits(0, {.lane = 0, .call = 4, .calls = {4, 1}, .where = "for a gather"});
   EXPECT_EQ(ranks.told(), 0);
@@ -56,7 +56,7 @@ TEST(StandstillMachine, two_ranks_that_wait_in_different_calls_are_told_to_all) 
   }
 }
 
-TEST(StandstillMachine, a_ring_of_ranks_is_found) {
+TEST(StandstillMachine, ARingOfRanksIsFound) {
   Ranks ranks(3);  // each has made the call that the one before it waits for
   ranks.waits(0, {.lane = 0, .call = 1, .calls = {1, 0, 1}, .where = "a"});
   ranks.waits(1, {.lane = 1, .call = 1, .calls = {0, 1, 1}, .where = "b"});
@@ -69,7 +69,7 @@ TEST(StandstillMachine, a_ring_of_ranks_is_found) {
   EXPECT_EQ(ring.told(), 3);
 }
 
-TEST(StandstillMachine, ranks_that_wait_for_one_that_computes_are_left_alone) {
+TEST(StandstillMachine, RanksThatWaitForOneThatComputesAreLeftAlone) {
   Ranks ranks(3);
   ranks.waits(0, {.lane = 0, .call = 4, .calls = {4, 1}, .where = "a"});
   ranks.waits(1, {.lane = 0, .call = 4, .calls = {4, 1}, .where = "a"});
@@ -78,7 +78,7 @@ TEST(StandstillMachine, ranks_that_wait_for_one_that_computes_are_left_alone) {
 }
 
 // Ranks run the same calls at their own pace, tell each wait, and messages come late.
-TEST(StandstillMachine, ranks_that_do_the_same_are_never_told) {
+TEST(StandstillMachine, RanksThatDoTheSameAreNeverTold) {
   std::mt19937_64 random(test::seed(4001));
   const auto below = [&](std::size_t limit) { return random() % limit; };
   for (int round = 0; round < 200; ++round) {

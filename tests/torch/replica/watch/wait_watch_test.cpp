@@ -29,7 +29,7 @@ Told told_in(const Call& call) {
   return {};
 }
 
-TEST(WaitWatch, ranks_that_wait_in_different_groups_are_told_both_places) {
+TEST(WaitWatch, RanksThatWaitInDifferentGroupsAreToldBothPlaces) {
   for (const int ranks : {2, 3}) {
     test::run_ranks(ranks, [](Job& job) {
       const auto one = job.world().split(0), other = job.world().split(0);
@@ -49,7 +49,7 @@ TEST(WaitWatch, ranks_that_wait_in_different_groups_are_told_both_places) {
 }
 
 // Rank 1 comes when rank 0 has told that it waits.
-TEST(WaitWatch, a_rank_that_is_slow_is_waited_for) {
+TEST(WaitWatch, ARankThatIsSlowIsWaitedFor) {
   std::promise<void> has_waited;
   test::run_ranks(2, [&](Job& job) {
     const auto group = job.world().split(0);
@@ -63,7 +63,7 @@ TEST(WaitWatch, a_rank_that_is_slow_is_waited_for) {
   });
 }
 
-TEST(WaitWatch, without_one_calls_are_made_as_they_are) {
+TEST(WaitWatch, WithoutOneCallsAreMadeAsTheyAre) {
   test::run_ranks(2, [&](Job& job) {
     const WatchedLane lane;
     lane.wait(lane.call([&] { return job.world().barrier(); }), [] { return "nowhere"; });
