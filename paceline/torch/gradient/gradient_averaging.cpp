@@ -7,7 +7,6 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/gradient/aggregate.h"
-#include "paceline/torch/gradient/recording.h"
 
 namespace paceline::parallel {
 namespace {
@@ -60,11 +59,9 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
       with_servers_(job_with_servers(group, job, options)),
       receiver_(receiver),
       schedule_(parts.dense, group.size(), options, with_servers_),
-      passes_of_a_step_(options.backward_passes_per_step),
       facts_(group, parts.training),
-      watch_(parameters_),
-      recorder_(recorder_of(parts.dense, group, job)),
-      progress_(parameters_.size()) {
+      passes_(parameters_, options.backward_passes_per_step),
+      figures_(parts.dense, group, job) {
   if (receiver_ != nullptr) {
     layout_ = {.groups = receiver_->buckets(), .alignment = kSlotAlignment};
   } else if (!alone() && dense_ > 0) {
@@ -103,56 +100,15 @@ void GradientAveraging::leave_memory_of(const GradientBuckets& buckets, bool kee
   }
 }
 
-void GradientAveraging::refuse_second_backward(std::size_t i) const {
-  if (const std::string name = watch_.changed_parameter(); !name.empty()) {
-    throw_misuse(
-        c10::str("the optimizer stepped without synchronize(): parameter '", name,
-                 "' changed after its gradient was made and before it was averaged, so the "
-                 "replicas differ now. Call parallel.step(optimizer) instead of "
-                 "optimizer.step(), or synchronize() before it"));
-  }
-  if (passes_of_a_step_ > 1) {
-    throw_misuse(c10::str(
-        "a second backward() before the last one was synchronised (gradient of '",
-        parameters_[i].name, "'): the ", passes_of_a_step_,
-        " passes of this step (backward_passes_per_step) are done. Call step(optimizer) or "
-        "synchronize() after each so many; passes that were left over, as at the end of an epoch, "
-        "count too, and an early step(optimizer) there closes the window with what there is"));
-  }
-  throw_misuse(
-      c10::str("a second backward() before the last one was synchronised (gradient of '",
-               parameters_[i].name,
-               "'): call synchronize() or step(optimizer) after each backward(); to "
-               "accumulate over several passes run all but the last under no_sync(), or add "
-               "up their losses"));
-}
-
 bool GradientAveraging::arriving(std::size_t i) {
   if (failure_) std::rethrow_exception(failure_);
   if (is_dense(i)) drop_elsewhere(i);
-  const std::string& name = parameters_[i].name;
-  if (backward_builds_graph()) {
-    throw_misuse(
-        c10::str("backward(create_graph=true) makes gradients of gradients, which DataParallel "
-                 "cannot synchronise (at '",
-                 name, "'): compute them with torch::autograd::grad, which leaves .grad alone"));
-  }
-  if (open_ && !is_nested_backward() && begins_pass(i)) refuse_second_backward(i);
-  if (progress_[i].filled) {
-    throw_misuse(c10::str(
-        "a second gradient for parameter '", name,
-        "' while the first one is in flight, by a second backward() or by two within one: a "
-        "parameter may get one gradient in each step. Call synchronize() or step(optimizer) in "
-        "between, or run the earlier passes under no_sync(). Where one backward() makes both, as "
-        "of a module that is recomputed twice, run it under no_sync(), and end the guard before "
-        "step(optimizer), which sends the sum then"));
-  }
-  enter_pass(i);
-  if (!accumulating() && !open_) begin();
+  passes_.arriving(i, open_);
+  if (!passes_.are_accumulating() && !open_) begin();
   if (weight_.weight != 0) return true;
   // A shadow's gradient counts for nothing: grad stays as on the ranks that ran no backward at all.
   // But it keeps the order of messages, in which layers that communicate within backward may stand.
-  if (!accumulating() && !alone() && is_dense(i)) {
+  if (!passes_.are_accumulating() && !alone() && is_dense(i)) {
     const at::NoGradGuard no_grad;
     acquire_memory(buckets_->bucket_of(i), /*in_backward=*/true);
     contribute_without_gradient(i);
@@ -162,32 +118,9 @@ bool GradientAveraging::arriving(std::size_t i) {
   return false;
 }
 
-// A nested backward belongs to the pass around it, which has numbers below its own: of two that are
-// nested, the second gradient of a parameter tells that they are of two passes.
-bool GradientAveraging::begins_pass(std::size_t i) const {
-  const int backward = current_backward();
-  if (backward == pass_.latest) return false;
-  if (pass_.number == 0) return true;
-  if (is_nested_backward()) return progress_[i].pass == pass_.number;
-  return backward != pass_.outer && (pass_.outer >= 0 || backward > pass_.nested);
-}
-
-void GradientAveraging::enter_pass(std::size_t i) {
-  if (begins_pass(i)) {
-    pass_ = {.number = pass_.number + 1};
-    if (!paused_) ++passes_;
-  }
-  pass_.latest = current_backward();
-  if (!is_nested_backward()) pass_.outer = pass_.latest;
-  else if (pass_.nested < 0) pass_.nested = pass_.latest;
-  progress_[i].pass = pass_.number;
-}
-
 std::shared_ptr<void> GradientAveraging::birthplace(std::size_t i) {
-  const bool last_pass = passes_ + (begins_pass(i) ? 1 : 0) >= passes_of_a_step_;
-  const bool in_flight = progress_[i].filled;
-  if (alone() || !is_dense(i) || paused_ || !last_pass || weight_.weight == 0 || in_flight ||
-      next_layout_)
+  if (alone() || !is_dense(i) || !passes_.will_send(i) || weight_.weight == 0 ||
+      passes_.has_filled(i) || next_layout_)
     return nullptr;
   try {
     acquire_memory(buckets_->bucket_of(i), /*in_backward=*/true);
@@ -198,9 +131,9 @@ std::shared_ptr<void> GradientAveraging::birthplace(std::size_t i) {
 }
 
 void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
-  if (accumulating()) {
-    progress_[i].accumulated = true;
-    if (recorder_) last_pass_ended_ = since_last_step_.seconds() - updated_at_;
+  if (passes_.are_accumulating()) {
+    passes_.accumulated(i);
+    figures_.pass_accumulated();
     return;
   }
   const at::NoGradGuard no_grad;
@@ -213,16 +146,12 @@ void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
                           "(torch::nn::Embedding with sparse(true) is known by itself), or make it "
                           "dense"));
   }
-  ++current_.gradients;
-  Progress& progress = progress_[i];
-  progress.fired = true;
+  ++figures_.current().gradients;
   if (is_dense(i)) {
-    observed_.arrived.push_back(static_cast<int>(i));
-    observed_.arrived_at.push_back(since_last_step_.seconds() - updated_at_);
+    figures_.arrived(i);
     if (!alone()) take(i, held_elsewhere);
   }
-  watch_.gradient_made(i);
-  progress.filled = true;
+  passes_.made(i);
   if (alone()) return;
   if (is_dense(i)) {
     hide(i);
@@ -234,7 +163,7 @@ void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
 // A gradient belongs to the averaging alone from its arrival to the end of the step.
 void GradientAveraging::hide(std::size_t i) {
   parameters_[i].tensor.mutable_grad() = stand_ins_[i];
-  watch_.gradient_hidden(i);
+  passes_.hidden(i);
 }
 
 // Memory that one bucket after the other has: one fills it while another is under way. Where a
@@ -262,7 +191,7 @@ void GradientAveraging::release_memory(std::size_t bucket) {
 
 void GradientAveraging::take(std::size_t i, bool held_elsewhere) {
   acquire_memory(buckets_->bucket_of(i), current_backward() >= 0);
-  current_.copied += !is_same_memory(parameters_[i].tensor.grad(), buckets_->slot(i));
+  figures_.current().copied += !is_same_memory(parameters_[i].tensor.grad(), buckets_->slot(i));
   buckets_->take(i, held_elsewhere);
 }
 
@@ -282,7 +211,7 @@ void GradientAveraging::contribute_without_gradient(std::size_t i) {
 }
 
 void GradientAveraging::filled(std::size_t i) {
-  progress_[i].filled = true;
+  passes_.filled(i);
   const std::size_t bucket = buckets_->bucket_of(i);
   if (--missing_[bucket] == 0) full_.push_back(bucket);
 }
@@ -295,10 +224,7 @@ void GradientAveraging::send_full_buckets() {
     for (const std::size_t bucket : full_) send(bucket);
   });
   full_.clear();
-  const auto started = static_cast<int>(layout_.started(is_sent_));
-  if (current_.launched_in_backward == 0 && started > 0)
-    current_.gradients_at_first_launch = current_.gradients;
-  current_.launched_in_backward = started;
+  figures_.started(static_cast<int>(layout_.started(is_sent_)));
 }
 
 // If no rank has a batch there is nothing to send: the loop is over, on all ranks.
@@ -309,7 +235,7 @@ void GradientAveraging::send(std::size_t bucket) {
   const auto& members = present_plan()[bucket].gradients;
   for (int index : members) {
     const auto i = static_cast<std::size_t>(index);
-    if (progress_[i].fired) hide(i);
+    if (passes_.has_made(i)) hide(i);
   }
   if (receiver_ != nullptr && !contributes(bucket)) {
     receiver_->send(bucket, {}, nullptr);
@@ -354,12 +280,12 @@ void GradientAveraging::fill_the_rest() {
     if (has_slots) acquire_memory(bucket, /*in_backward=*/false);
     for (int index : present_plan()[bucket].gradients) {
       const auto i = static_cast<std::size_t>(index);
-      Progress& progress = progress_[i];
-      if (progress.filled) continue;
+      if (passes_.has_filled(i)) continue;
       // Under no_sync, and not again in the pass that ended it.
-      if (progress.accumulated && weight_.weight > 0 && parameters_[i].tensor.grad().defined()) {
+      if (passes_.has_accumulated(i) && weight_.weight > 0 &&
+          parameters_[i].tensor.grad().defined()) {
         take(i, true);
-        progress.fired = true;
+        passes_.counts(i);
       } else if (has_slots) {
         contribute_without_gradient(i);
       }
@@ -408,15 +334,9 @@ void GradientAveraging::end() {
   open_ = false;
   for (std::size_t b = 0; b < present_plan().size(); ++b) release_memory(b);
   facts_.end();
-  pass_ = {};
-  passes_ = 0;
-  observed_ = {};
-  progress_.assign(parameters_.size(), {});
-  watch_.forget();
+  passes_.end_step();
   expect_all();
-  current_ = {};
-  since_last_step_.restart();
-  updated_at_ = last_pass_ended_ = 0;
+  figures_.begin_next();
 }
 
 void GradientAveraging::expect_all() {

@@ -15,7 +15,7 @@
 // A world of one moves nothing: gradients stay where autograd put them, only the checks for misuse
 // remain.
 //
-// Beside it: what counts as misuse between backward() and end_step() is parameter_watch.h, which
+// Beside it: which passes a step has and what counts as misuse of them is passes.h, which
 // gradients travel together and when gradient_schedule.h, how they travel
 // core/schedule/path/gradient_path.h, or who takes them instead gradient_receiver.h, how rows of
 // sparse gradients are averaged sparse_gradients.h.
@@ -32,16 +32,15 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/core/base/stopwatch.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
-#include "paceline/core/observe/model_recorder.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/gradient_buckets.h"
 #include "paceline/torch/gradient/gradient_receiver.h"
 #include "paceline/torch/gradient/gradient_schedule.h"
-#include "paceline/torch/gradient/parameter_watch.h"
+#include "paceline/torch/gradient/passes.h"
 #include "paceline/torch/gradient/step_facts.h"
+#include "paceline/torch/gradient/step_figures.h"
 #include "paceline/torch/gradient/training_state.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
@@ -77,7 +76,7 @@ class GradientAveraging final : public Synchrony {
   void wait_for_reading(const WatchedLane::Call& told);
   // Whether some rank has weight 0 in this step. It waits for all weights. REQUIRES: tell_weight().
   bool has_shadows();
-  void pause(bool paused) override { paused_ = paused; }
+  void pause(bool paused) override { passes_.pause(paused); }
   bool in_step() const override { return open_; }
   bool has_gradients() const override;
   void steps_by(const Optimizers& optimizers) override;
@@ -96,31 +95,12 @@ class GradientAveraging final : public Synchrony {
   SynchronyState state() override;
   // Goes on from there: at once where the schedule was decided, else when it is.
   void restore(const SavedSynchrony& saved) override;
-  const StepReport& report() const override { return report_; }
+  const StepReport& report() const override { return figures_.last(); }
   const std::vector<schedule::Bucket>& buckets() const override {
     return next_layout_ ? next_layout_->groups : buckets_->plan();
   }
 
  private:
-  // The state of a parameter from its gradient's arrival to the end of the step.
-  struct Progress {
-    bool fired = false;        // its gradient was made in this step, and counts
-    bool filled = false;       // its slot holds what this rank contributes
-    bool accumulated = false;  // a gradient was made while hooks only accumulate
-    int pass = 0;              // the last pass that made one
-  };
-  // A backward pass as the user sees it: with those that run within it. A nested one may make a
-  // gradient before the one around it does; then it is not known yet which one that is.
-  struct Pass {
-    int number = 0;   // of this step's, from 1
-    int latest = -1;  // backward() that made a gradient
-    int outer = -1;   // -1: not known yet
-    int nested = -1;  // the first one; -1: there is none
-  };
-
-  bool begins_pass(std::size_t i) const;
-  void enter_pass(std::size_t i);
-  void refuse_second_backward(std::size_t i) const;
   void take(std::size_t i, bool held_elsewhere);
   void hide(std::size_t i);
   void contribute_without_gradient(std::size_t i);
@@ -139,9 +119,7 @@ class GradientAveraging final : public Synchrony {
   void drop_elsewhere(std::size_t i);
   void hand_out(std::size_t bucket);
   void bring_home(std::size_t bucket);
-  double bytes_of_gradients() const;
   void report(const StepOutcome& outcome);
-  void record();
   void decide_next_layout();
   void go_on_with(GradientLayout layout);
   void require_between_steps(const char* call) const;
@@ -168,7 +146,6 @@ class GradientAveraging final : public Synchrony {
   bool alone() const { return group_.size() == 1; }
   bool needs_room() const { return receiver_ != nullptr && !receiver_->keeps_memory(); }
   bool is_dense(std::size_t i) const { return i < dense_; }
-  bool accumulating() const { return paused_ || passes_ < passes_of_a_step_; }
   const std::vector<schedule::Bucket>& present_plan() const { return buckets_->plan(); }
 
   std::vector<Parameter> parameters_;  // the dense ones first
@@ -181,7 +158,6 @@ class GradientAveraging final : public Synchrony {
   Job* const with_servers_;  // whose servers may form the means; null: the group does
   GradientReceiver* const receiver_;
   GradientSchedule schedule_;
-  const int passes_of_a_step_;
   StepFacts facts_;
   std::unique_ptr<GradientBuckets> buckets_;
   // None: alone, no dense parameter, or a receiver.
@@ -189,32 +165,23 @@ class GradientAveraging final : public Synchrony {
   GradientLayout layout_;                      // of the buckets
   std::optional<GradientLayout> next_layout_;  // of the path already; none: `layout_` goes on
   std::vector<std::byte> codec_state_;         // kept while nothing is compressed
-  ParameterWatch watch_;
-  std::unique_ptr<observe::ModelRecorder> recorder_;  // none: nobody asked for the model
+  Passes passes_;
+  StepFigures figures_;
 
   RankWeight weight_;
   const ParameterWrites* writes_ = nullptr;
-  bool paused_ = false;
 
   bool open_ = false;                 // in a step: from the first gradient to end_step()
-  Pass pass_;                         // the present one, or the last
-  int passes_ = 0;                    // of this step so far, without those under no_sync()
-  std::vector<Progress> progress_;    // by parameter
-  schedule::ObservedStep observed_;   // dense ones
   std::vector<std::size_t> missing_;  // by bucket: gradients that are not in their slots
   std::vector<std::size_t> full_;     // buckets that wait for the weights
   std::vector<bool> is_sent_;         // by bucket
   std::vector<bool> used_;            // by parameter: by some rank of weight > 0
   std::vector<bool> is_on_its_way_;   // by bucket: the step ended, and its means are not home
   OwnUpdates* updates_ = nullptr;     // of a step that is under way
-  Stopwatch since_last_step_;         // ended
-  double updated_at_ = 0;             // by that watch: the computation of this step began
-  double last_pass_ended_ = 0;        // after that, of the passes that only accumulated
-  double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
+  double under_way_before_ = 0;
   schedule::GradientPath::CodecWork coded_before_;
   bool is_step_open_late_ = false;  // the last step ended under way, and is not home
   std::exception_ptr failure_;      // of the communication: final
-  StepReport report_, current_;
 };
 
 // Makes the Synchrony that DataParallel uses.

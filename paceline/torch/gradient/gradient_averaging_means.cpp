@@ -28,7 +28,7 @@ auto telling(const When& when, const Call& call) {
 }  // namespace
 
 bool GradientAveraging::has_gradients() const {
-  return open_ || std::ranges::any_of(progress_, &Progress::accumulated);
+  return open_ || passes_.has_accumulated_any();
 }
 
 void GradientAveraging::steps_by(const Optimizers& optimizers) {
@@ -37,17 +37,17 @@ void GradientAveraging::steps_by(const Optimizers& optimizers) {
 
 StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
   if (failure_) std::rethrow_exception(failure_);
-  if (paused_)
+  if (passes_.is_paused())
     throw_misuse(
         "DataParallel::synchronize() under no_sync(): end its guard before the last backward() of "
         "the window");
   const at::NoGradGuard no_grad;
-  const std::string touched = watch_.complaint();
+  const std::string touched = passes_.complaint();
   if (!open_) begin();  // no gradient did
   if (updates != nullptr) steps_by(updates->optimizers());
   StepOutcome outcome = communicating([&] { return collect(updates); });
   outcome.complaint = touched;
-  if (touched.empty() && outcome.end != StepEnd::over && current_.used == 0) {
+  if (touched.empty() && outcome.end != StepEnd::over && figures_.current().used == 0) {
     outcome.complaint =
         "no rank made a gradient in this step, though their weights say that there were batches: "
         "call backward() before synchronize() or step(); after synchronize() call "
@@ -61,7 +61,6 @@ StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
   }
   if (outcome.end == StepEnd::under_way && steps) updates->update_from(dense_);
   report(outcome);
-  record();
   communicating([this] { decide_next_layout(); });
   end();
   return outcome;
@@ -70,13 +69,11 @@ StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
 // Sends what is left, waits, and hands the means out, or lets them come.
 StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
   if (alone()) facts_.tell_weight(weight_);
-  const StepWeights weights = [this] {
-    const StopwatchScope scope(waited_);
+  const StepWeights weights = figures_.waiting([this] {
     return telling([] { return "while the ranks told their weights, with which a step begins"; },
                    [this] { return facts_.weights(); });
-  }();
-  current_.total_weight = weights.total;
-  current_.shadows = weights.shadows;
+  });
+  figures_.weighed(weights);
   StepOutcome outcome{.root = weights.root, .has_writes = weights.has_writes};
   if (weights.total == 0) {
     outcome.end = StepEnd::over;
@@ -84,11 +81,9 @@ StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
   }
   outcome.share = weights.share(group_.rank());
   if (!alone()) {
-    const int launched = current_.launched_in_backward, first = current_.gradients_at_first_launch;
+    figures_.backward_ended();
     fill_the_rest();
     send_full_buckets();
-    current_.launched_in_backward = launched;
-    current_.gradients_at_first_launch = first;
     if (receiver_ != nullptr) receiver_->sent_all();
   }
   learn_what_was_used();
@@ -118,36 +113,36 @@ StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
 }
 
 void GradientAveraging::learn_what_was_used() {
-  const StopwatchScope scope(waited_);
-  std::vector<bool> used;
-  for (const Progress& progress : progress_)
-    used.push_back((progress.fired || progress.accumulated) && weight_.weight > 0);
-  used_ = telling(
-      [] { return "while the ranks told which parameters they used, with which a step ends"; },
-      [&] { return facts_.used_by_any(used); });
-  current_.used = static_cast<int>(std::ranges::count(used_, true));
+  std::vector<bool> used = passes_.used();
+  if (weight_.weight == 0) used.assign(used.size(), false);
+  used_ = figures_.waiting([&] {
+    return telling(
+        [] { return "while the ranks told which parameters they used, with which a step ends"; },
+        [&] { return facts_.used_by_any(used); });
+  });
+  figures_.current().used = static_cast<int>(std::ranges::count(used_, true));
 }
 
 bool GradientAveraging::wait_for(std::size_t bucket) {
-  const StopwatchScope scope(waited_);
   const auto& members = present_plan()[bucket].gradients;
   const auto name = [&](int index) { return parameters_[static_cast<std::size_t>(index)].name; };
-  return telling(
-      [&] {
-        return c10::str(
-            "while the gradients of bucket ", bucket + 1, " of ", present_plan().size(), " ('",
-            name(members.front()), "'",
-            members.size() > 1 ? c10::str(" to '", name(members.back()), "'") : std::string(),
-            ") were averaged");
-      },
-      [&] {
-        if (receiver_ != nullptr) {
-          receiver_->wait(bucket);
-          return true;
-        }
-        path_->wait(layout_.plan.groups[bucket].begin);
-        return !path_->take_overflow(static_cast<int>(bucket));
-      });
+  const auto when = [&] {
+    return c10::str(
+        "while the gradients of bucket ", bucket + 1, " of ", present_plan().size(), " ('",
+        name(members.front()), "'",
+        members.size() > 1 ? c10::str(" to '", name(members.back()), "'") : std::string(),
+        ") were averaged");
+  };
+  return figures_.waiting([&] {
+    return telling(when, [&] {
+      if (receiver_ != nullptr) {
+        receiver_->wait(bucket);
+        return true;
+      }
+      path_->wait(layout_.plan.groups[bucket].begin);
+      return !path_->take_overflow(static_cast<int>(bucket));
+    });
+  });
 }
 
 void GradientAveraging::hand_out(std::size_t bucket) {
@@ -204,62 +199,33 @@ void GradientAveraging::bring_home(std::size_t bucket) {
 
 void GradientAveraging::stepped(const Optimizers&, double seconds) {
   for (std::size_t i = 0; i < dense_; ++i) drop_elsewhere(i);
-  update_seconds_ = seconds;
-  updated_at_ = since_last_step_.seconds();
-}
-
-// The dense ones count, uncompressed.
-double GradientAveraging::bytes_of_gradients() const {
-  double bytes = 0;
-  for (const at::Tensor& shape : shapes_)
-    bytes += static_cast<double>(shape.numel()) * static_cast<double>(shape.element_size());
-  return bytes;
+  figures_.updated(seconds);
 }
 
 void GradientAveraging::report(const StepOutcome& outcome) {
-  current_.buckets = static_cast<int>(present_plan().size());
-  if (!alone()) current_.late = GradientSchedule::late_in(present_plan(), observed_.arrived);
-  current_.overflowed = outcome.end == StepEnd::skipped;
-  current_.waited_seconds = std::exchange(waited_, 0);
+  StepReport& current = figures_.current();
   if (path_) {
     const double under_way = path_->seconds_under_way();
-    current_.under_way_seconds = under_way - std::exchange(under_way_before_, under_way);
+    current.under_way_seconds = under_way - std::exchange(under_way_before_, under_way);
     const auto coded = path_->codec_work();
     const double whole = coded.whole - coded_before_.whole;
-    current_.coded_bytes = coded.bytes - coded_before_.bytes - whole;
-    current_.wire_bytes = std::max(0.0, coded.wire - coded_before_.wire - whole);
+    current.coded_bytes = coded.bytes - coded_before_.bytes - whole;
+    current.wire_bytes = std::max(0.0, coded.wire - coded_before_.wire - whole);
     coded_before_ = coded;
   }
-  current_.gradient_memory = static_cast<double>(buckets_->take_peak_bytes());
-  current_.exchange = report_.exchange;
-  if (!alone() && outcome.end != StepEnd::over) {
-    current_.exchange.period = 1;
-    ++current_.exchange.exchanges;
-    current_.exchange.bytes += bytes_of_gradients() - current_.coded_bytes + current_.wire_bytes;
-  }
-  current_.step = report_.step + 1;
-  current_.plans = schedule_.plans();
-  current_.looks = schedule_.looks();
-  report_ = current_;
-}
-
-// Across the barrier a forward pass has updates and waits in it.
-void GradientAveraging::record() {
-  observed_.update = update_seconds_;
-  observed_.seconds = since_last_step_.seconds();
-  if (recorder_ == nullptr || layout_.plan.crosses_barrier) return;
-  // The last pass of a window is recorded: earlier ones are no part of its forward pass.
-  schedule::ObservedStep pass = observed_;
-  for (double& arrived : pass.arrived_at) arrived -= last_pass_ended_;
-  const double samples = weight_.said ? weight_.weight / std::max(pass_.number, 1) : 1;
-  recorder_->add(pass, static_cast<int>(std::clamp(std::round(samples), 1.0, 1e9)));
+  current.gradient_memory = static_cast<double>(buckets_->take_peak_bytes());
+  current.plans = schedule_.plans();
+  current.looks = schedule_.looks();
+  figures_.report(outcome.end, present_plan());
+  // Across the barrier a forward pass has updates and waits in it.
+  if (!layout_.plan.crosses_barrier) figures_.record(weight_, passes_.number());
 }
 
 // Lanes of the next one are opened now, where all ranks stand; its memory is laid out when the step
 // begins.
 void GradientAveraging::decide_next_layout() {
   if (path_ == nullptr) return;
-  auto layout = schedule_.next(group_, std::move(observed_));
+  auto layout = schedule_.next(group_, std::move(figures_.observed()));
   if (layout && !layout->is_like(layout_)) go_on_with(std::move(*layout));
 }
 
