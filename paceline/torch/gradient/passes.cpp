@@ -1,6 +1,6 @@
 #include "paceline/torch/gradient/passes.h"
 
-#include <c10/util/StringUtil.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 
@@ -83,6 +83,16 @@ void Passes::enter_pass(std::size_t i) {
   if (!is_nested_backward()) present_.outer = present_.latest;
   else if (present_.nested < 0) present_.nested = present_.latest;
   made_[i].pass = present_.number;
+}
+
+void Passes::require_dense(std::size_t i) const {
+  const Parameter& parameter = parameters_[i];
+  const at::Tensor& grad = parameter.tensor.grad();
+  if (grad.layout() == at::kStrided) return;
+  throw_misuse(c10::str("parameter '", parameter.name, "' has a gradient of layout ", grad.layout(),
+                        ", which was not announced: name it in DataParallelOptions::sparse "
+                        "(torch::nn::Embedding with sparse(true) is known by itself), or make it "
+                        "dense"));
 }
 
 void Passes::made(std::size_t i) {

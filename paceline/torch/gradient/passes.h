@@ -31,9 +31,11 @@ class Passes {
   void arriving(std::size_t i, bool is_sending);
   // It was made, and accumulates.
   void accumulated(std::size_t i) { made_[i].accumulated = true; }
+  // THROWS Error (misuse): it was made with rows alone, and was not said to be.
+  void require_dense(std::size_t i) const;
   // It was made in the pass that sends; parameter and grad must stay as they are from here on.
   void made(std::size_t i);
-  // What earlier passes accumulated counts as made in this one.
+  // Gradients that earlier passes accumulated count as made in this one.
   void counts(std::size_t i) { made_[i].counts = true; }
   // The parameter's slot holds what this rank contributes to the step.
   void filled(std::size_t i) { made_[i].filled = true; }

@@ -46,7 +46,7 @@ class StepFigures {
 
   // The step has ended so. What others know of it stands in current() already.
   void report(StepEnd end, const std::vector<schedule::Bucket>& buckets);
-  // What was seen of the step that has ended.
+  // The times that were seen in the step that has ended.
   schedule::ObservedStep& observed() { return observed_; }
   // Adds it to the record of the model, if there is one; `passes`: of the step.
   void record(const RankWeight& weight, int passes);
