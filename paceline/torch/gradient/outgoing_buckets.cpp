@@ -36,12 +36,6 @@ std::vector<at::Tensor> stand_ins_for(std::span<const Parameter> parameters) {
   return stand_ins;
 }
 
-std::vector<at::Tensor> tensors_of(std::span<const Parameter> parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);
-  return tensors;
-}
-
 }  // namespace
 
 OutgoingBuckets::OutgoingBuckets(const std::vector<Parameter>& parameters, std::size_t dense,
