@@ -33,7 +33,7 @@ SUB_ROOMS = {
     ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
     ("core", "server"): ["rules", "consistency", "table", "wire", "lending", "machine"],
     ("core", "schedule"): ["order", "simulation", "policies", "path", "replay", "adapt"],
-    ("torch", "replica"): ["parts", "watch", "grads"],
+    ("torch", "replica"): ["parts", "watch", "grads", "equal"],
     ("torch", "pipeline"): ["measured", "recompute"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],

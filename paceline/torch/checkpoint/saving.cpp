@@ -9,7 +9,7 @@
 #include "paceline/core/base/own_lines.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/agreement.h"
-#include "paceline/torch/replica/replica_check.h"
+#include "paceline/torch/replica/equal/replica_check.h"
 
 namespace paceline::checkpointing {
 namespace {

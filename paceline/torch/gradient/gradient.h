@@ -1,15 +1,19 @@
 // The door of gradient: from autograd's events to mean gradients.
 //
 // GradientAveraging (gradient_averaging.h) is the Synchrony that averages gradients, one step after
-// the other. Gradients lie in buckets (gradient_buckets.h), a schedule says which travel together
-// (gradient_schedule.h, schedule_options.h), weights and used parameters are told beside them
-// (step_facts.h), and rows of sparse gradients go apart (sparse_gradients.h). A receiver
-// (gradient_receiver.h) takes the means where each rank owns a piece; memory that comes and goes in
-// a step is memory_pool.h's; aggregate.h tells who forms the means. parameter_watch.h
-// sees misuse, training_state.h is what passes from step to step, recording.h writes down the
-// model. Start reading at gradient_averaging.h.
+// the other; its parts share what is known of the step that runs (gradient_step.h): which backward
+// passes it has and what is misuse of them (passes.h, parameter_watch.h), its weights and used
+// parameters (step_facts.h), its figures (step_figures.h, recording.h), and the failure that ended
+// the communication (final_failure.h). Gradients lie in buckets (gradient_buckets.h, memory_pool.h)
+// and leave in them (outgoing_buckets.h); what a rank gets of the means has three forms (means.h:
+// own_means.cpp, whole_means.cpp, and the pieces of the room shard), and comes back at once or
+// later (incoming_means.h). A schedule says which gradients travel together (gradient_schedule.h,
+// schedule_options.h, aggregate.h), and a path follows it from layout to layout and into
+// checkpoints (scheduled_path.h, training_state.h). Rows of sparse gradients go apart
+// (sparse_gradients.h). Start reading at gradient_averaging.h, then means.h.
 #pragma once
 
 #include "paceline/torch/gradient/gradient_averaging.h"
-#include "paceline/torch/gradient/gradient_receiver.h"
+#include "paceline/torch/gradient/means.h"
 #include "paceline/torch/gradient/memory_pool.h"
+#include "paceline/torch/gradient/parameter_watch.h"

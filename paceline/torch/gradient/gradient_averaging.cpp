@@ -3,43 +3,25 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/gradient/aggregate.h"
-#include "paceline/torch/gradient/recording.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/gradient/sparse_gradients.h"
+#include "paceline/torch/replica/agreement.h"
+#include "paceline/torch/replica/grads/gradient_elsewhere.h"
 
 namespace paceline::parallel {
 namespace {
 
-// Tensors like these that have no memory.
-std::vector<at::Tensor> shapes_of(std::span<const Parameter> parameters) {
-  std::vector<at::Tensor> shapes;
-  for (const Parameter& parameter : parameters)
-    shapes.push_back(at::empty_like(parameter.tensor.detach(), at::TensorOptions(at::kMeta)));
-  return shapes;
+bool travels_whole(const Means* means, std::size_t dense, const Communicator& group) {
+  return means == nullptr && dense > 0 && group.size() > 1;
 }
 
-// They stand for gradients that travel. Who read one would get another number on each rank, or half
-// a sum; who wrote to one would write into a message: so an optimizer that steps by itself throws.
-std::vector<at::Tensor> stand_ins_for(std::span<const Parameter> parameters) {
-  std::vector<at::Tensor> stand_ins;
-  for (const Parameter& parameter : parameters) {
-    stand_ins.push_back(unreadable_like(
-        parameter.tensor,
-        c10::str("the gradient of '", parameter.name,
-                 "' is being averaged over the ranks, and nobody can read, change or step by it "
-                 "until that has ended: call parallel.step(optimizer) instead of "
-                 "optimizer.step(), or parallel.synchronize() before it. Clip, scale and log "
-                 "gradients after synchronize()")));
-  }
-  return stand_ins;
-}
-
-std::vector<at::Tensor> tensors_of(std::span<const Parameter> parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);
-  return tensors;
+std::unique_ptr<Means> make_means(bool is_whole, ScheduledPath& path,
+                                  const std::vector<Parameter>& parameters) {
+  return is_whole ? make_whole_means(path, parameters) : make_own_means();
 }
 
 }  // namespace
@@ -50,403 +32,255 @@ std::unique_ptr<Synchrony> make_gradient_averaging(const ModelParts& parts, Comm
 }
 
 GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& group, Job* job,
-                                     const DataParallelOptions& options, GradientReceiver* receiver)
+                                     const DataParallelOptions& options, Means* means)
     : parameters_(parts.trained()),
-      shapes_(shapes_of(parts.dense)),
-      stand_ins_(stand_ins_for(parts.dense)),
-      elsewhere_(parts.dense.size()),
       dense_(parts.dense.size()),
       group_(group),
-      with_servers_(job_with_servers(group, job, options)),
-      receiver_(receiver),
-      schedule_(parts.dense, group.size(), options, with_servers_),
-      passes_of_a_step_(options.backward_passes_per_step),
-      facts_(group, parts.training),
-      watch_(parameters_),
-      recorder_(recorder_of(parts.dense, group, job)),
-      progress_(parameters_.size()) {
-  if (receiver_ != nullptr) {
-    layout_ = {.groups = receiver_->buckets(), .alignment = kSlotAlignment};
-  } else if (!alone() && dense_ > 0) {
-    layout_ = schedule_.first();
-    path_ = layout_.path(group_, with_servers_);
-  }
-  lay_out();
-  end();
-}
+      step_{.weight = {},
+            .facts = StepFacts(group, parts.training),
+            .passes = Passes(parameters_, options.backward_passes_per_step),
+            .figures = StepFigures(parts.dense, group, job),
+            .failure = {}},
+      path_(std::make_unique<ScheduledPath>(std::span(parameters_).first(dense_), group, job,
+                                            options, travels_whole(means, dense_, group),
+                                            [this] { incoming_.drain(); })),
+      own_means_(means != nullptr
+                     ? nullptr
+                     : make_means(travels_whole(means, dense_, group), *path_, parameters_)),
+      means_(means != nullptr ? *means : *own_means_),
+      outgoing_(parameters_, dense_, group, means_, step_),
+      incoming_(parameters_, dense_, means_, outgoing_, step_) {}
 
 GradientAveraging::~GradientAveraging() {
-  for (std::size_t i = 0; i < dense_; ++i) drop_elsewhere(i);
-  leave_memory_of(*buckets_, !open_);  // in the middle of a step they mean nothing
-  for (std::size_t i = 0; i < dense_; ++i) {
-    at::Tensor& grad = parameters_[i].tensor.mutable_grad();
-    if (grad.is_same(stand_ins_[i])) grad.reset();
-  }
+  drop_gradients_elsewhere();
+  outgoing_.let_go(!open_);  // in the middle of a step they mean nothing
+  path_.reset();             // it may use the buckets' memory until it has ended
 }
 
 std::vector<at::Tensor> GradientAveraging::leaves() const {
-  return tensors_of(parameters_);
+  std::vector<at::Tensor> leaves;
+  for (const Parameter& parameter : parameters_) leaves.push_back(parameter.tensor);
+  return leaves;
 }
 
-// The model's gradients must not point into the job's memory once nobody looks after it.
-void GradientAveraging::leave_memory_of(const GradientBuckets& buckets, bool keep_values) {
-  for (std::size_t i = 0; i < dense_; ++i) {
-    at::Tensor& grad = parameters_[i].tensor.mutable_grad();
-    if (!grad.defined() || grad.layout() != at::kStrided || grad.is_same(stand_ins_[i]) ||
-        !buckets.contains(grad.const_data_ptr()))
-      continue;
-    try {
-      grad = keep_values ? grad.clone() : at::Tensor();
-    } catch (const std::exception&) {
-      grad.reset();
-    }
-  }
-}
-
-void GradientAveraging::refuse_second_backward(std::size_t i) const {
-  if (const std::string name = watch_.changed_parameter(); !name.empty()) {
-    throw_misuse(
-        c10::str("the optimizer stepped without synchronize(): parameter '", name,
-                 "' changed after its gradient was made and before it was averaged, so the "
-                 "replicas differ now. Call parallel.step(optimizer) instead of "
-                 "optimizer.step(), or synchronize() before it"));
-  }
-  if (passes_of_a_step_ > 1) {
-    throw_misuse(c10::str(
-        "a second backward() before the last one was synchronised (gradient of '",
-        parameters_[i].name, "'): the ", passes_of_a_step_,
-        " passes of this step (backward_passes_per_step) are done. Call step(optimizer) or "
-        "synchronize() after each so many; passes that were left over, as at the end of an epoch, "
-        "count too, and an early step(optimizer) there closes the window with what there is"));
-  }
-  throw_misuse(
-      c10::str("a second backward() before the last one was synchronised (gradient of '",
-               parameters_[i].name,
-               "'): call synchronize() or step(optimizer) after each backward(); to "
-               "accumulate over several passes run all but the last under no_sync(), or add "
-               "up their losses"));
-}
+// --- the gradients of a step ---
 
 bool GradientAveraging::arriving(std::size_t i) {
-  if (failure_) std::rethrow_exception(failure_);
-  if (is_dense(i)) drop_elsewhere(i);
-  const std::string& name = parameters_[i].name;
-  if (backward_builds_graph()) {
-    throw_misuse(
-        c10::str("backward(create_graph=true) makes gradients of gradients, which DataParallel "
-                 "cannot synchronise (at '",
-                 name, "'): compute them with torch::autograd::grad, which leaves .grad alone"));
-  }
-  if (open_ && !is_nested_backward() && begins_pass(i)) refuse_second_backward(i);
-  if (progress_[i].filled) {
-    throw_misuse(c10::str(
-        "a second gradient for parameter '", name,
-        "' while the first one is in flight, by a second backward() or by two within one: a "
-        "parameter may get one gradient in each step. Call synchronize() or step(optimizer) in "
-        "between, or run the earlier passes under no_sync(). Where one backward() makes both, as "
-        "of a module that is recomputed twice, run it under no_sync(), and end the guard before "
-        "step(optimizer), which sends the sum then"));
-  }
-  enter_pass(i);
-  if (!accumulating() && !open_) begin();
-  if (weight_.weight != 0) return true;
+  step_.failure.rethrow();
+  if (is_dense(i)) drop_if_elsewhere(parameters_[i].tensor);
+  step_.passes.arriving(i, open_);
+  const bool is_sent = !step_.passes.are_accumulating();
+  if (is_sent && !open_) begin();
+  if (step_.weight.weight != 0) return true;
   // A shadow's gradient counts for nothing: grad stays as on the ranks that ran no backward at all.
   // But it keeps the order of messages, in which layers that communicate within backward may stand.
-  if (!accumulating() && !alone() && is_dense(i)) {
+  if (is_sent && outgoing_.has(i)) {
     const at::NoGradGuard no_grad;
-    acquire_memory(buckets_->bucket_of(i), /*in_backward=*/true);
-    contribute_without_gradient(i);
-    filled(i);
-    send_full_buckets();
+    outgoing_.fill_without_gradient(i);
+    outgoing_.send_full();
   }
   return false;
 }
 
-// A nested backward belongs to the pass around it, which has numbers below its own: of two that are
-// nested, the second gradient of a parameter tells that they are of two passes.
-bool GradientAveraging::begins_pass(std::size_t i) const {
-  const int backward = current_backward();
-  if (backward == pass_.latest) return false;
-  if (pass_.number == 0) return true;
-  if (is_nested_backward()) return progress_[i].pass == pass_.number;
-  return backward != pass_.outer && (pass_.outer >= 0 || backward > pass_.nested);
-}
-
-void GradientAveraging::enter_pass(std::size_t i) {
-  if (begins_pass(i)) {
-    pass_ = {.number = pass_.number + 1};
-    if (!paused_) ++passes_;
-  }
-  pass_.latest = current_backward();
-  if (!is_nested_backward()) pass_.outer = pass_.latest;
-  else if (pass_.nested < 0) pass_.nested = pass_.latest;
-  progress_[i].pass = pass_.number;
-}
-
 std::shared_ptr<void> GradientAveraging::birthplace(std::size_t i) {
-  const bool last_pass = passes_ + (begins_pass(i) ? 1 : 0) >= passes_of_a_step_;
-  const bool in_flight = progress_[i].filled;
-  if (alone() || !is_dense(i) || paused_ || !last_pass || weight_.weight == 0 || in_flight ||
-      next_layout_)
+  if (!outgoing_.has(i) || !step_.passes.will_send(i) || step_.weight.weight == 0 ||
+      step_.passes.has_filled(i) || path_->next_layout())
     return nullptr;
-  try {
-    acquire_memory(buckets_->bucket_of(i), /*in_backward=*/true);
-  } catch (const Error&) {  // libtorch is in the middle of an operator: the next event throws it
-    return nullptr;
-  }
-  return buckets_->lend(i);
+  return outgoing_.birthplace(i);
 }
 
 void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
-  if (accumulating()) {
-    progress_[i].accumulated = true;
-    if (recorder_) last_pass_ended_ = since_last_step_.seconds() - updated_at_;
+  if (step_.passes.are_accumulating()) {
+    step_.passes.accumulated(i);
+    step_.figures.pass_accumulated();
     return;
   }
   const at::NoGradGuard no_grad;
-  const Parameter& parameter = parameters_[i];
-  const at::Tensor& grad = parameter.tensor.grad();
-  if (is_dense(i) && grad.layout() != at::kStrided) {
-    throw_misuse(c10::str("parameter '", parameter.name, "' has a gradient of layout ",
-                          grad.layout(),
-                          ", which was not announced: name it in DataParallelOptions::sparse "
-                          "(torch::nn::Embedding with sparse(true) is known by itself), or make it "
-                          "dense"));
-  }
-  ++current_.gradients;
-  Progress& progress = progress_[i];
-  progress.fired = true;
-  if (is_dense(i)) {
-    observed_.arrived.push_back(static_cast<int>(i));
-    observed_.arrived_at.push_back(since_last_step_.seconds() - updated_at_);
-    if (!alone()) take(i, held_elsewhere);
-  }
-  watch_.gradient_made(i);
-  progress.filled = true;
-  if (alone()) return;
-  if (is_dense(i)) {
-    hide(i);
-    filled(i);
-  }
-  send_full_buckets();
+  if (is_dense(i)) step_.passes.require_dense(i);
+  ++step_.figures.current().gradients;
+  if (is_dense(i)) step_.figures.arrived(i);
+  if (outgoing_.has(i)) outgoing_.claim_slot(i, held_elsewhere);
+  step_.passes.made(i);
+  if (outgoing_.has(i)) outgoing_.filled(i);
+  outgoing_.send_full();
 }
 
-// A gradient belongs to the averaging alone from its arrival to the end of the step.
-void GradientAveraging::hide(std::size_t i) {
-  parameters_[i].tensor.mutable_grad() = stand_ins_[i];
-  watch_.gradient_hidden(i);
-}
-
-// Memory that one bucket after the other has: one fills it while another is under way. Where a
-// backward pass is quicker than the messages, it waits.
-void GradientAveraging::acquire_memory(std::size_t bucket, bool in_backward) {
-  if (!needs_room() || buckets_->has_memory(bucket)) return;
-  std::vector<std::size_t> under_way;
-  for (std::size_t b = 0; b < receiver_->started(); ++b)
-    if (buckets_->has_memory(b)) under_way.push_back(b);
-  constexpr std::size_t kUnderWay = 1;
-  if (in_backward && under_way.size() > kUnderWay) {
-    communicating([&] {
-      for (std::size_t k = 0; k + kUnderWay < under_way.size(); ++k) {
-        receiver_->wait(under_way[k]);
-        release_memory(under_way[k]);
-      }
-    });
-  }
-  buckets_->acquire(bucket);
-}
-
-void GradientAveraging::release_memory(std::size_t bucket) {
-  if (needs_room() && buckets_->has_memory(bucket)) buckets_->release(bucket);
-}
-
-void GradientAveraging::take(std::size_t i, bool held_elsewhere) {
-  acquire_memory(buckets_->bucket_of(i), current_backward() >= 0);
-  current_.copied += !is_same_memory(parameters_[i].tensor.grad(), buckets_->slot(i));
-  buckets_->take(i, held_elsewhere);
-}
-
-// A parameter without a gradient in this step contributes what its grad holds already, so that
-// accumulated gradients are those of one process; else it contributes zeros. Its grad must not be
-// the slot: if no rank used it, it has to stay as it is.
-void GradientAveraging::contribute_without_gradient(std::size_t i) {
-  at::Tensor slot = buckets_->slot(i);
-  at::Tensor& grad = parameters_[i].tensor.mutable_grad();
-  if (is_same_memory(grad, slot)) grad = grad.clone();
-  if (weight_.weight == 0 || !grad.defined() || grad.layout() != at::kStrided ||
-      grad.sizes() != slot.sizes()) {
-    slot.zero_();
-  } else {
-    slot.copy_(grad);
-  }
-}
-
-void GradientAveraging::filled(std::size_t i) {
-  progress_[i].filled = true;
-  const std::size_t bucket = buckets_->bucket_of(i);
-  if (--missing_[bucket] == 0) full_.push_back(bucket);
-}
-
-// The share of this rank's gradients is known only when all weights are.
-void GradientAveraging::send_full_buckets() {
-  // Memory comes back only from buckets that were sent, so these wait for the weights.
-  if (full_.empty() || (!facts_.knows_weights() && !needs_room())) return;
-  communicating([this] {
-    for (const std::size_t bucket : full_) send(bucket);
-  });
-  full_.clear();
-  const auto started = static_cast<int>(layout_.started(is_sent_));
-  if (current_.launched_in_backward == 0 && started > 0)
-    current_.gradients_at_first_launch = current_.gradients;
-  current_.launched_in_backward = started;
-}
-
-// If no rank has a batch there is nothing to send: the loop is over, on all ranks.
-void GradientAveraging::send(std::size_t bucket) {
-  const StepWeights& weights = facts_.weights();
-  if (weights.total == 0) return;
-  is_sent_[bucket] = true;
-  const auto& members = present_plan()[bucket].gradients;
-  for (int index : members) {
-    const auto i = static_cast<std::size_t>(index);
-    if (progress_[i].fired) hide(i);
-  }
-  if (receiver_ != nullptr && !contributes(bucket)) {
-    receiver_->send(bucket, {}, nullptr);
-    return;
-  }
-  if (schedule_.sees_gradients()) show(bucket);
-  const Buffer gradients = buckets_->buffer(bucket);
-  if (const double share = weights.share(group_.rank()); share != 1)
-    scale(gradients.dtype, {gradients.data, gradients.size_bytes()}, share);
-  if (receiver_ != nullptr) {
-    receiver_->send(bucket, gradients, buckets_->memory(bucket));
-    return;
-  }
-  path_->load(static_cast<int>(bucket), gradients);
-  const int begin = layout_.plan.groups[bucket].begin;
-  for (int place = 0; place < static_cast<int>(members.size()); ++place)
-    path_->ready(begin + place);
-}
-
-// Gradients that are compressed are of f32.
-void GradientAveraging::show(std::size_t bucket) {
-  for (int index : present_plan()[bucket].gradients) {
-    const auto i = static_cast<std::size_t>(index);
-    const at::Tensor& slot = buckets_->slot(i);
-    schedule_.see(i, {slot.const_data_ptr<float>(), static_cast<std::size_t>(slot.numel())});
-  }
-}
-
-// A bucket without memory to which nothing of this rank belongs.
-bool GradientAveraging::contributes(std::size_t bucket) const {
-  if (!needs_room() || buckets_->has_memory(bucket)) return true;
-  return weight_.weight > 0 &&
-         std::ranges::any_of(present_plan()[bucket].gradients, [this](int index) {
-           return parameters_[static_cast<std::size_t>(index)].tensor.grad().defined();
-         });
-}
-
-void GradientAveraging::fill_the_rest() {
-  for (std::size_t bucket = 0; bucket < present_plan().size(); ++bucket) {
-    if (is_sent_[bucket]) continue;
-    const bool has_slots = contributes(bucket);
-    if (has_slots) acquire_memory(bucket, /*in_backward=*/false);
-    for (int index : present_plan()[bucket].gradients) {
-      const auto i = static_cast<std::size_t>(index);
-      Progress& progress = progress_[i];
-      if (progress.filled) continue;
-      // Under no_sync, and not again in the pass that ended it.
-      if (progress.accumulated && weight_.weight > 0 && parameters_[i].tensor.grad().defined()) {
-        take(i, true);
-        progress.fired = true;
-      } else if (has_slots) {
-        contribute_without_gradient(i);
-      }
-      filled(i);
-    }
-    if (needs_room()) send_full_buckets();
-  }
-}
-
-void GradientAveraging::tell_weight() {
-  if (failure_) std::rethrow_exception(failure_);
-  if (facts_.has_told_weight()) return;
-  const bool has_written = writes_ != nullptr && writes_->any();
-  communicating([&] { facts_.tell_weight(weight_, has_written); });
-}
-
-WatchedLane::Call GradientAveraging::tell_reading(std::size_t unit) {
-  if (failure_) std::rethrow_exception(failure_);
-  return communicating([&] { return facts_.tell_reading(unit); });
-}
-
-void GradientAveraging::wait_for_reading(const WatchedLane::Call& told) {
-  communicating([&] { facts_.wait_for(told); });
-}
-
-bool GradientAveraging::has_shadows() {
-  return communicating([this] { return facts_.weights().shadows > 0; });
-}
-
+// The layout changes when the next step begins: by then its gradients are usually dropped.
 void GradientAveraging::begin() {
   open_ = true;
-  if (alone()) return;
-  for (std::size_t i = 0; i < dense_; ++i) drop_elsewhere(i);
-  lay_out_next();
-  for (std::size_t i = 0; i < dense_; ++i)
-    if (buckets_->is_kept_elsewhere(i)) buckets_->move_elsewhere(buckets_->bucket_of(i));
+  drop_gradients_elsewhere();
+  incoming_.drain();
+  if (path_->next_layout()) {
+    path_->take_next_layout();
+    outgoing_.lay_out_anew();
+    incoming_.lay_out_anew();
+  }
+  outgoing_.begin_step();
   tell_weight();
-  if (facts_.told() != weight_) {
+  if (step_.facts.told() != step_.weight) {
     throw_misuse(
         "DataParallel::weight() was called after the forward pass of this step had begun, when "
         "ranks with sharded parameters have told their weights already: call it before");
   }
 }
 
-void GradientAveraging::end() {
+void GradientAveraging::tell_weight() {
+  step_.failure.rethrow();
+  if (step_.facts.has_told_weight()) return;
+  const bool has_written = writes_ != nullptr && writes_->any();
+  step_.failure.communicating([&] { step_.facts.tell_weight(step_.weight, has_written); });
+}
+
+WatchedLane::Call GradientAveraging::tell_reading(std::size_t unit) {
+  step_.failure.rethrow();
+  return step_.failure.communicating([&] { return step_.facts.tell_reading(unit); });
+}
+
+void GradientAveraging::wait_for_reading(const WatchedLane::Call& told) {
+  step_.failure.communicating([&] { step_.facts.wait_for(told); });
+}
+
+bool GradientAveraging::has_shadows() {
+  return step_.failure.communicating([this] { return step_.facts.weights().shadows > 0; });
+}
+
+bool GradientAveraging::has_gradients() const {
+  return open_ || step_.passes.has_accumulated_any();
+}
+
+// --- the end of a step ---
+
+void GradientAveraging::steps_by(const Optimizers& optimizers) {
+  step_.facts.compare(fingerprint_of_rates(optimizers));
+}
+
+StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
+  step_.failure.rethrow();
+  if (step_.passes.is_paused())
+    throw_misuse(
+        "DataParallel::synchronize() under no_sync(): end its guard before the last backward() of "
+        "the window");
+  const at::NoGradGuard no_grad;
+  const std::string touched = step_.passes.complaint();
+  if (!open_) begin();  // no gradient did
+  if (updates != nullptr) steps_by(updates->optimizers());
+  StepOutcome outcome = step_.failure.communicating([&] { return collect(updates); });
+  outcome.complaint = touched;
+  if (touched.empty() && outcome.end != StepEnd::over && step_.figures.current().used == 0) {
+    outcome.complaint =
+        "no rank made a gradient in this step, though their weights say that there were batches: "
+        "call backward() before synchronize() or step(); after synchronize() call "
+        "optimizer.step() itself; a rank without a batch says weight(0)";
+  }
+  const bool steps = outcome.complaint.empty() && updates != nullptr;
+  if (outcome.end == StepEnd::gradients && steps) {
+    const double seconds = updates->update_all();
+    stepped(updates->optimizers(), seconds);
+    outcome.end = StepEnd::parameters;
+  }
+  if (outcome.end == StepEnd::under_way && steps) updates->update_from(dense_);
+  report(outcome);
+  step_.failure.communicating([this] { path_->end_step(std::move(step_.figures.observed())); });
   open_ = false;
-  for (std::size_t b = 0; b < present_plan().size(); ++b) release_memory(b);
-  facts_.end();
-  pass_ = {};
-  passes_ = 0;
-  observed_ = {};
-  progress_.assign(parameters_.size(), {});
-  watch_.forget();
-  expect_all();
-  current_ = {};
-  since_last_step_.restart();
-  updated_at_ = last_pass_ended_ = 0;
+  outgoing_.end_step();
+  step_.facts.end();
+  step_.passes.end_step();
+  step_.figures.begin_next();
+  return outcome;
 }
 
-void GradientAveraging::expect_all() {
-  missing_.clear();
-  for (const schedule::Bucket& bucket : present_plan()) missing_.push_back(bucket.gradients.size());
-  full_.clear();
-  is_sent_.assign(present_plan().size(), false);
+// Sends what is left, waits, and hands the means out, or lets them come.
+StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
+  const StepWeights weights = weights_of_all();
+  StepOutcome outcome{.root = weights.root, .has_writes = weights.has_writes};
+  if (weights.total == 0) {
+    outcome.end = StepEnd::over;
+    return outcome;
+  }
+  outcome.share = weights.share(group_.rank());
+  outgoing_.send_the_rest();
+  std::vector<bool> used = used_by_any();
+  outcome.rates_differ = step_.facts.has_difference();
+  average_sparse(group_, std::span(parameters_).subspan(dense_),
+                 {used.begin() + static_cast<std::ptrdiff_t>(dense_), used.end()}, weights);
+  if (updates != nullptr && means_.layout().plan.crosses_barrier) {
+    incoming_.let_come(std::move(used), *updates);
+    drop_gradients(dense_);
+    outcome.end = StepEnd::under_way;
+  } else if (!incoming_.publish(used)) {
+    drop_gradients(parameters_.size());
+    outcome.end = StepEnd::skipped;
+  }
+  return outcome;
 }
 
-void GradientAveraging::lay_out() {
-  const std::size_t sent = path_ || receiver_ != nullptr ? dense_ : 0;
-  BucketMemory memory;
-  if (receiver_ != nullptr)
-    memory = {.bytes = receiver_->bytes(), .on_demand = !receiver_->keeps_memory()};
-  buckets_ = std::make_unique<GradientBuckets>(
-      layout_.groups, tensors_of({parameters_.data(), sent}), std::span(shapes_).first(sent),
-      group_, layout_.alignment, std::move(memory));
+StepWeights GradientAveraging::weights_of_all() {
+  StepWeights weights = step_.figures.waiting([this] {
+    return telling([] { return "while the ranks told their weights, with which a step begins"; },
+                   [this] { return step_.facts.weights(); });
+  });
+  step_.figures.weighed(weights);
+  return weights;
 }
 
-// The layout changes when the next step begins: by then its gradients are usually dropped, so that
-// there are never two copies of all.
-void GradientAveraging::lay_out_next() {
-  drain();
-  if (!next_layout_) return;
-  leave_memory_of(*buckets_, true);
-  buckets_.reset();
-  layout_ = *std::exchange(next_layout_, std::nullopt);
-  lay_out();
-  is_on_its_way_.clear();
-  expect_all();
+// It tells for each parameter whether some rank of weight > 0 used it.
+std::vector<bool> GradientAveraging::used_by_any() {
+  std::vector<bool> used = step_.passes.used();
+  if (step_.weight.weight == 0) used.assign(used.size(), false);
+  used = step_.figures.waiting([&] {
+    return telling(
+        [] { return "while the ranks told which parameters they used, with which a step ends"; },
+        [&] { return step_.facts.used_by_any(used); });
+  });
+  step_.figures.current().used = static_cast<int>(std::ranges::count(used, true));
+  return used;
+}
+
+void GradientAveraging::stepped(const Optimizers&, double seconds) {
+  drop_gradients_elsewhere();
+  step_.figures.updated(seconds);
+}
+
+void GradientAveraging::report(const StepOutcome& outcome) {
+  StepReport& current = step_.figures.current();
+  path_->report(current);
+  current.gradient_memory = static_cast<double>(outgoing_.take_peak_bytes());
+  step_.figures.report(outcome.end, means_.layout().groups);
+  // Across the barrier a forward pass has updates and waits in it.
+  if (!means_.layout().plan.crosses_barrier)
+    step_.figures.record(step_.weight, step_.passes.number());
+}
+
+// The first ones: the dense, or all.
+void GradientAveraging::drop_gradients(std::size_t parameters) {
+  for (std::size_t i = 0; i < parameters; ++i) parameters_[i].tensor.mutable_grad().reset();
+}
+
+// Autograd, and what this rank contributes to the next step, must not find them.
+void GradientAveraging::drop_gradients_elsewhere() {
+  for (std::size_t i = 0; i < dense_; ++i) drop_if_elsewhere(parameters_[i].tensor);
+}
+
+// --- checkpoints ---
+
+void GradientAveraging::require_between_steps(const char* call) const {
+  step_.failure.rethrow();
+  if (open_) {
+    throw_misuse(c10::str("DataParallel::", call,
+                          "() was called between backward() and synchronize(): end the step first "
+                          "with synchronize() or step(optimizer)"));
+  }
+}
+
+SynchronyState GradientAveraging::state() {
+  require_between_steps("state");
+  incoming_.drain();
+  return path_->state();
+}
+
+void GradientAveraging::restore(const SavedSynchrony& saved) {
+  require_between_steps("restore");
+  path_->restore(saved);
 }
 
 }  // namespace paceline::parallel

@@ -9,39 +9,32 @@
 //                                     it is asked for
 //
 // The first gradient of a step tells all ranks this rank's weight (step_facts.h). Buckets leave as
-// soon as all weights are known, each gradient times this rank's share; which parameters were used
-// is told at the end.
-// A world of one moves nothing: gradients stay where autograd put them, only the checks for misuse
-// remain.
+// soon as all weights are known, each gradient times this rank's share (outgoing_buckets.h); which
+// parameters were used is told at the end.
 //
-// Beside it: what counts as misuse between backward() and end_step() is parameter_watch.h, which
-// gradients travel together and when gradient_schedule.h, how they travel
-// core/schedule/path/gradient_path.h, or who takes them instead gradient_receiver.h, how rows of
-// sparse gradients are averaged sparse_gradients.h.
+// A rank gets its means in one of three forms (means.h): its own gradients where it has no peers,
+// whole means over a path that a schedule plans (scheduled_path.h), or pieces of them. Which
+// backward passes a step has and what counts as misuse of them is passes.h; rows of sparse
+// gradients are averaged apart (sparse_gradients.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "paceline/core/base/stopwatch.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
-#include "paceline/core/observe/model_recorder.h"
-#include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/gradient/gradient_buckets.h"
-#include "paceline/torch/gradient/gradient_receiver.h"
-#include "paceline/torch/gradient/gradient_schedule.h"
-#include "paceline/torch/gradient/parameter_watch.h"
-#include "paceline/torch/gradient/step_facts.h"
-#include "paceline/torch/gradient/training_state.h"
+#include "paceline/torch/gradient/gradient_step.h"
+#include "paceline/torch/gradient/incoming_means.h"
+#include "paceline/torch/gradient/means.h"
+#include "paceline/torch/gradient/outgoing_buckets.h"
+#include "paceline/torch/gradient/scheduled_path.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/step_report.h"
@@ -51,10 +44,10 @@ namespace paceline::parallel {
 
 class GradientAveraging final : public Synchrony {
  public:
-  // `receiver`: takes the means instead of the parameters, and outlives this; null: there is none,
-  // and each parameter's grad becomes its mean. With one the group has several ranks.
+  // `means`: of a group of several ranks; they outlive this. Null: each parameter's grad becomes
+  // its whole mean.
   GradientAveraging(const ModelParts& parts, Communicator& group, Job* job,
-                    const DataParallelOptions& options, GradientReceiver* receiver = nullptr);
+                    const DataParallelOptions& options, Means* means = nullptr);
   ~GradientAveraging() override;
   GradientAveraging(const GradientAveraging&) = delete;
   GradientAveraging& operator=(const GradientAveraging&) = delete;
@@ -62,32 +55,31 @@ class GradientAveraging final : public Synchrony {
   bool arriving(std::size_t i) override;
   void arrived(std::size_t i, bool held_elsewhere) override;
   std::shared_ptr<void> birthplace(std::size_t i) override;
-  void before_use(std::size_t i) override;
-  void weigh(const RankWeight& weight) override { weight_ = weight; }
+  void before_use(std::size_t i) override { incoming_.before_use(i); }
+  void weigh(const RankWeight& weight) override { step_.weight = weight; }
   void follow(ParameterWrites& writes) override { writes_ = &writes; }
   // Tells this rank's weight already before the step's first gradient. It must not change then.
   void tell_weight();
   // Its facts are told on this lane (StepFacts::watch).
   void watch_facts(const WatchedLane& lane, std::function<std::string()> where) {
-    facts_.watch(lane, std::move(where));
+    step_.facts.watch(lane, std::move(where));
   }
   // They pass to StepFacts.
   WatchedLane::Call tell_reading(std::size_t unit);
   void wait_for_reading(const WatchedLane::Call& told);
   // Whether some rank has weight 0 in this step. It waits for all weights. REQUIRES: tell_weight().
   bool has_shadows();
-  void pause(bool paused) override { paused_ = paused; }
+  void pause(bool paused) override { step_.passes.pause(paused); }
   bool in_step() const override { return open_; }
   bool has_gradients() const override;
   void steps_by(const Optimizers& optimizers) override;
-  // With `updates`, means may be under way still where the schedule crosses the barrier. Each
-  // bucket is updated, once, when its means are there: before its first use, by drain(), or before
-  // the next step begins. A bucket that overflowed is not.
+  // With `updates`, means may be under way still where the schedule crosses the barrier
+  // (incoming_means.h).
   StepOutcome end_step(OwnUpdates* updates) override;
   void stepped(const Optimizers& optimizers, double seconds) override;
-  void drain() override;
-  bool is_under_way() const override { return is_step_open_late_; }
-  void fail(std::exception_ptr failure) override { failure_ = std::move(failure); }
+  void drain() override { incoming_.drain(); }
+  bool is_under_way() const override { return incoming_.are_under_way(); }
+  void fail(std::exception_ptr failure) override { step_.failure.set(std::move(failure)); }
   std::vector<at::Tensor> leaves() const override;
   bool is_lockstep() const override { return true; }
   bool may_differ() const override { return false; }
@@ -95,125 +87,34 @@ class GradientAveraging final : public Synchrony {
   SynchronyState state() override;
   // Goes on from there: at once where the schedule was decided, else when it is.
   void restore(const SavedSynchrony& saved) override;
-  const StepReport& report() const override { return report_; }
+  const StepReport& report() const override { return step_.figures.last(); }
   const std::vector<schedule::Bucket>& buckets() const override {
-    return next_layout_ ? next_layout_->groups : buckets_->plan();
+    return path_->next_layout() ? path_->next_layout()->groups : means_.layout().groups;
   }
 
  private:
-  // The state of a parameter from its gradient's arrival to the end of the step.
-  struct Progress {
-    bool fired = false;        // its gradient was made in this step, and counts
-    bool filled = false;       // its slot holds what this rank contributes
-    bool accumulated = false;  // a gradient was made while hooks only accumulate
-    int pass = 0;              // the last pass that made one
-  };
-  // A backward pass as the user sees it: with those that run within it. A nested one may make a
-  // gradient before the one around it does; then it is not known yet which one that is.
-  struct Pass {
-    int number = 0;   // of this step's, from 1
-    int latest = -1;  // backward() that made a gradient
-    int outer = -1;   // -1: not known yet
-    int nested = -1;  // the first one; -1: there is none
-  };
-
-  bool begins_pass(std::size_t i) const;
-  void enter_pass(std::size_t i);
-  void refuse_second_backward(std::size_t i) const;
-  void take(std::size_t i, bool held_elsewhere);
-  void hide(std::size_t i);
-  void contribute_without_gradient(std::size_t i);
-  bool contributes(std::size_t bucket) const;
-  void acquire_memory(std::size_t bucket, bool in_backward);
-  void release_memory(std::size_t bucket);
-  void filled(std::size_t i);
-  void send_full_buckets();
-  void send(std::size_t bucket);
-  void show(std::size_t bucket);
-  void fill_the_rest();
-  StepOutcome collect(OwnUpdates* updates);
-  void learn_what_was_used();
-  bool wait_for(std::size_t bucket);
-  void drop_gradients(std::size_t parameters);
-  void drop_elsewhere(std::size_t i);
-  void hand_out(std::size_t bucket);
-  void bring_home(std::size_t bucket);
-  double bytes_of_gradients() const;
-  void report(const StepOutcome& outcome);
-  void record();
-  void decide_next_layout();
-  void go_on_with(GradientLayout layout);
-  void require_between_steps(const char* call) const;
-  std::vector<std::byte> own_part_of(const SavedSynchrony& saved) const;
-  std::vector<std::byte> codec_state();
-  void restore_codecs(std::vector<std::byte> state);
-  // A failure of the communication in `call` is final: all later calls throw it.
-  template <typename Call>
-  decltype(auto) communicating(const Call& call) {
-    try {
-      return call();
-    } catch (const Error&) {
-      failure_ = std::current_exception();
-      throw;
-    }
-  }
   void begin();
-  void end();
-  void expect_all();
-  void lay_out();
-  void lay_out_next();
-  void leave_memory_of(const GradientBuckets& buckets, bool keep_values);
+  StepOutcome collect(OwnUpdates* updates);
+  StepWeights weights_of_all();
+  std::vector<bool> used_by_any();
+  void report(const StepOutcome& outcome);
+  void drop_gradients(std::size_t parameters);
+  void drop_gradients_elsewhere();
+  void require_between_steps(const char* call) const;
 
-  bool alone() const { return group_.size() == 1; }
-  bool needs_room() const { return receiver_ != nullptr && !receiver_->keeps_memory(); }
   bool is_dense(std::size_t i) const { return i < dense_; }
-  bool accumulating() const { return paused_ || passes_ < passes_of_a_step_; }
-  const std::vector<schedule::Bucket>& present_plan() const { return buckets_->plan(); }
 
-  std::vector<Parameter> parameters_;  // the dense ones first
-  std::vector<at::Tensor> shapes_;     // of the dense ones, without memory
-  std::vector<at::Tensor> stand_ins_;  // of the dense ones: their grads while gradients travel
-  // They are the grads of the dense ones while the receiver has the means. Undefined: not yet made.
-  std::vector<at::Tensor> elsewhere_;
+  const std::vector<Parameter> parameters_;  // the dense ones first
   const std::size_t dense_;
   Communicator& group_;
-  Job* const with_servers_;  // whose servers may form the means; null: the group does
-  GradientReceiver* const receiver_;
-  GradientSchedule schedule_;
-  const int passes_of_a_step_;
-  StepFacts facts_;
-  std::unique_ptr<GradientBuckets> buckets_;
-  // None: alone, no dense parameter, or a receiver.
-  std::unique_ptr<schedule::GradientPath> path_;
-  GradientLayout layout_;                      // of the buckets
-  std::optional<GradientLayout> next_layout_;  // of the path already; none: `layout_` goes on
-  std::vector<std::byte> codec_state_;         // kept while nothing is compressed
-  ParameterWatch watch_;
-  std::unique_ptr<observe::ModelRecorder> recorder_;  // none: nobody asked for the model
-
-  RankWeight weight_;
+  GradientStep step_;
+  std::unique_ptr<ScheduledPath> path_;
+  const std::unique_ptr<Means> own_means_;  // null: they are the caller's
+  Means& means_;
+  OutgoingBuckets outgoing_;
+  IncomingMeans incoming_;
   const ParameterWrites* writes_ = nullptr;
-  bool paused_ = false;
-
-  bool open_ = false;                 // in a step: from the first gradient to end_step()
-  Pass pass_;                         // the present one, or the last
-  int passes_ = 0;                    // of this step so far, without those under no_sync()
-  std::vector<Progress> progress_;    // by parameter
-  schedule::ObservedStep observed_;   // dense ones
-  std::vector<std::size_t> missing_;  // by bucket: gradients that are not in their slots
-  std::vector<std::size_t> full_;     // buckets that wait for the weights
-  std::vector<bool> is_sent_;         // by bucket
-  std::vector<bool> used_;            // by parameter: by some rank of weight > 0
-  std::vector<bool> is_on_its_way_;   // by bucket: the step ended, and its means are not home
-  OwnUpdates* updates_ = nullptr;     // of a step that is under way
-  Stopwatch since_last_step_;         // ended
-  double updated_at_ = 0;             // by that watch: the computation of this step began
-  double last_pass_ended_ = 0;        // after that, of the passes that only accumulated
-  double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
-  schedule::GradientPath::CodecWork coded_before_;
-  bool is_step_open_late_ = false;  // the last step ended under way, and is not home
-  std::exception_ptr failure_;      // of the communication: final
-  StepReport report_, current_;
+  bool open_ = false;  // in a step: from the first gradient to end_step()
 };
 
 // Makes the Synchrony that DataParallel uses.

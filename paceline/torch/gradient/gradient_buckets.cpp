@@ -62,6 +62,12 @@ Buffer GradientBuckets::buffer(std::size_t bucket) const {
   return {starts_[bucket], bytes_[bucket] / size_of(dtype), dtype};
 }
 
+void GradientBuckets::scale(std::size_t bucket, double factor) const {
+  if (factor == 1) return;
+  const Buffer gradients = buffer(bucket);
+  paceline::scale(gradients.dtype, {gradients.data, gradients.size_bytes()}, factor);
+}
+
 bool GradientBuckets::contains(const void* address) const {
   return std::ranges::any_of(memory_, [=](const auto& memory) {
     return memory && address >= memory->data() && address < memory->data() + memory->size();
@@ -132,6 +138,7 @@ void GradientBuckets::acquire(std::size_t bucket) {
 }
 
 void GradientBuckets::release(std::size_t bucket) {
+  if (!on_demand_ || memory_[bucket] == nullptr) return;
   starts_[bucket] = nullptr;
   for (int index : plan_[bucket].gradients) {
     const auto i = static_cast<std::size_t>(index);

@@ -42,6 +42,8 @@ class GradientBuckets {
   const std::vector<schedule::Bucket>& plan() const { return plan_; }
   // The memory of the bucket's gradients and, between them, zeros that align each slot.
   Buffer buffer(std::size_t bucket) const;
+  // Multiplies all gradients of the bucket.
+  void scale(std::size_t bucket, double factor) const;
   std::size_t bucket_of(std::size_t parameter) const { return bucket_of_[parameter]; }
   // Shaped like the parameter. Keeps the memory alive by itself, so a grad may outlive this object.
   const at::Tensor& slot(std::size_t parameter) const { return slots_[parameter]; }
@@ -66,9 +68,10 @@ class GradientBuckets {
 
   std::shared_ptr<const void> memory(std::size_t bucket) const { return memory_[bucket]; }
   // Without memory a bucket has no slots, and no other call but contains() may be about them.
-  bool has_memory(std::size_t bucket) const { return memory_[bucket] != nullptr; }
+  bool has_memory(std::size_t bucket) const { return !on_demand_ || memory_[bucket] != nullptr; }
+  bool is_on_demand() const { return on_demand_; }
   void acquire(std::size_t bucket);  // if it has none
-  // REQUIRES: on demand. No grad is a slot of it.
+  // Gives back memory that is there on demand. REQUIRES: no grad is a slot of it.
   void release(std::size_t bucket);
   // The most memory of all buckets at once, in bytes, since the last call.
   std::size_t take_peak_bytes();

@@ -317,6 +317,7 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
 
 int GradientSchedule::late_in(const std::vector<Bucket>& groups, std::span<const int> arrived) {
   const std::vector<int> order = flat(groups);
+  if (order.empty()) return 0;
   std::vector<int> place(order.size(), 0);
   for (std::size_t at = 0; at < order.size(); ++at)
     place[static_cast<std::size_t>(order[at])] = static_cast<int>(at);

@@ -12,6 +12,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/gradient/gradient_buckets.h"
 #include "paceline/torch/gradient/schedule_options.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
@@ -25,6 +26,7 @@ struct GradientLayout {
   schedule::Plan plan = {};  // over these groups' gradients, one after the other: a group for each
   schedule::Model model = {};  // of the plan
   bool is_in_order = true;     // messages travel one after the other
+  BucketMemory memory = {};    // of the groups
 
   // Collective. `with_servers`: the job whose servers form the means of groups that the plan sends
   // there; null: there are none.

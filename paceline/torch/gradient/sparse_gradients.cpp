@@ -62,9 +62,10 @@ struct Gathering {
 
 }  // namespace
 
-void average_sparse(Communicator& group, std::span<Parameter> parameters,
+void average_sparse(Communicator& group, std::span<const Parameter> parameters,
                     const std::vector<bool>& used, const StepWeights& weights) {
-  if (std::ranges::find(used, true) == used.end()) return;
+  const bool is_mean_already = group.size() == 1;
+  if (is_mean_already || std::ranges::find(used, true) == used.end()) return;
   const auto ranks = static_cast<std::size_t>(group.size());
   const auto own_rank = static_cast<std::size_t>(group.rank());
   std::vector<at::Tensor> rows(parameters.size());
@@ -78,7 +79,7 @@ void average_sparse(Communicator& group, std::span<Parameter> parameters,
     std::vector<std::size_t> rows_of_ranks;
     for (std::size_t r = 0; r < ranks; ++r)
       rows_of_ranks.push_back(static_cast<std::size_t>(counts.of(r, k)));
-    at::Tensor& tensor = parameters[k].tensor;
+    const at::Tensor& tensor = parameters[k].tensor;
     std::vector<std::int64_t> none = tensor.sizes().vec();
     none[0] = 0;
     const at::Tensor own_index =

@@ -20,9 +20,9 @@ namespace paceline::parallel {
 
 // The grad of each parameter that is `used` (by some rank of weight > 0; the same on all ranks)
 // becomes the weighted mean over all ranks: coalesced, of layout sparse, one sparse dimension; a
-// rank contributes what its grad holds. The others stay. All ranks of the group call it together.
-// REQUIRES: weights.total > 0.
-void average_sparse(Communicator& group, std::span<Parameter> parameters,
+// rank contributes what its grad holds. The others stay, and so do all in a group of one rank. All
+// ranks of the group call it together. REQUIRES: weights.total > 0.
+void average_sparse(Communicator& group, std::span<const Parameter> parameters,
                     const std::vector<bool>& used, const StepWeights& weights);
 
 }  // namespace paceline::parallel

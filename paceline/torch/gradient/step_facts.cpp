@@ -77,7 +77,7 @@ void StepFacts::tell_weight(const RankWeight& own, bool has_written) {
   buffer_.assign(kFacts * static_cast<std::size_t>(group_.size()), 0.0);
   buffer_[first] = own.weight;
   buffer_[first + 1] = own.said ? 1 : 0;
-  buffer_[first + 2] = has_written ? 1 : 0;
+  buffer_[first + 2] = has_written && group_.size() > 1 ? 1 : 0;  // alone nobody misses it
   buffer_[first + 3] = static_cast<double>(training_);
   if (group_.size() > 1)
     told_weights_ = lane_.call([this] { return group_.all_reduce(buffer_of(buffer_)); });

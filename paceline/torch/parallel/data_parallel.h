@@ -40,8 +40,16 @@ namespace paceline {
 namespace parallel {
 struct Parameter;
 struct RankWeight;
+struct TrainedParts;
+class Consensus;
+class LayersOverRanks;
 class Replicas;
 }  // namespace parallel
+
+namespace precision {
+struct Choice;
+class HalvedTensors;
+}  // namespace precision
 
 template <typename Loader>
 class Join;
@@ -223,8 +231,7 @@ class DataParallel {
    private:
     friend class DataParallel;
     explicit Consensus(parallel::Replicas& replicas);
-    class Held;
-    std::unique_ptr<Held> held_;
+    std::unique_ptr<parallel::Consensus> held_;
   };
   [[nodiscard]] Consensus consensus();
 
@@ -262,8 +269,18 @@ class DataParallel {
   // THROWS Error (misuse): `optimizer` would step a parameter whose gradient is not averaged.
   void require_own_gradients(const torch::optim::Optimizer& optimizer) const;
 
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  // `model`: null: there are parameters alone. `mesh`: null: each rank of the group is a replica.
+  DataParallel(parallel::TrainedParts trained, Communicator& group, Job* job,
+               const DataParallelOptions& options, torch::nn::Module* model = nullptr,
+               DeviceMesh* mesh = nullptr);
+
+  torch::nn::Module* const model_;
+  DeviceMesh* const mesh_;
+  const std::unique_ptr<const precision::Choice> precision_;
+  // They end after the replicas, which look after gradients.
+  const std::unique_ptr<precision::HalvedTensors> halved_;
+  const std::unique_ptr<parallel::Replicas> replicas_;
+  std::unique_ptr<parallel::LayersOverRanks> layers_;  // null: no model
 };
 
 }  // namespace paceline

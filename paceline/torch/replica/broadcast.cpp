@@ -9,7 +9,7 @@
 #include "paceline/core/collective/collective.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/agreement.h"
-#include "paceline/torch/replica/coalesced.h"
+#include "paceline/torch/replica/equal/coalesced.h"
 
 namespace paceline {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/collective/collective.h"
-#include "paceline/torch/replica/coalesced.h"
+#include "paceline/torch/replica/equal/coalesced.h"
 
 namespace paceline::parallel {
 

@@ -7,26 +7,31 @@
 
 #include "paceline/core/base/half.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/replica/grads/gradient_elsewhere.h"
 
 namespace paceline::shard {
 
 GradientPieces::GradientPieces(const Units& units, Communicator& lane,
                                const parallel::WatchedLane& watched, std::optional<Dtype> wire,
-                               bool keeps_memory, const std::vector<Leaf>& leaves,
-                               std::function<void()> sent_all)
+                               bool keeps_memory,
+                               const std::vector<parallel::Parameter>& parameters,
+                               const std::vector<Leaf>& leaves, std::function<void()> sent_all)
     : units_(units),
       lane_(lane),
       watched_(watched),
       wire_(wire),
       keeps_memory_(keeps_memory),
+      parameters_(parameters),
       leaves_(leaves),
       sent_all_(std::move(sent_all)),
+      layout_{.alignment = parallel::kSlotAlignment, .memory = {.on_demand = !keeps_memory}},
+      elsewhere_(parameters.size()),
       pieces_(units.size()),
       halves_(units.size()),
       messages_(units.size()) {
   for (std::size_t u = 0; u < units.size(); ++u) {
-    buckets_.push_back(units[u].parameters);
-    bytes_.push_back(units[u].bytes);
+    layout_.groups.push_back(units[u].parameters);
+    layout_.memory.bytes.push_back(units[u].bytes);
     if (!keeps_memory_)
       pieces_[u] = std::make_shared<Allocation>(lane_.allocate(units.piece_bytes(u)));
     if (wire_)
@@ -35,9 +40,14 @@ GradientPieces::GradientPieces(const Units& units, Communicator& lane,
   }
 }
 
-void GradientPieces::send(std::size_t bucket, const Buffer& gradients,
-                          std::shared_ptr<const void> memory) {
-  messages_[bucket] = {.is_ready = true, .gradients = gradients, .memory = std::move(memory)};
+void GradientPieces::send(std::size_t bucket, const parallel::GradientBuckets& buckets,
+                          double share) {
+  Message& message = messages_[bucket] = {.is_ready = true};
+  if (buckets.has_memory(bucket)) {
+    buckets.scale(bucket, share);
+    message.gradients = buckets.buffer(bucket);
+    message.memory = buckets.memory(bucket);
+  }
   while (started_ < messages_.size() && messages_[started_].is_ready) start(started_++);
 }
 
@@ -65,13 +75,14 @@ ConstBuffer GradientPieces::as_sent(std::size_t bucket) {
 
 // Many messages may read them at once.
 ConstBuffer GradientPieces::zeros(std::size_t bucket) {
-  if (!zeros_) zeros_ = std::make_shared<Allocation>(lane_.allocate(std::ranges::max(bytes_)));
-  const Dtype dtype = buckets_[bucket].dtype;
-  return {zeros_->data(), bytes_[bucket] / size_of(dtype), wire_.value_or(dtype)};
+  if (!zeros_)
+    zeros_ = std::make_shared<Allocation>(lane_.allocate(std::ranges::max(layout_.memory.bytes)));
+  const Dtype dtype = layout_.groups[bucket].dtype;
+  return {zeros_->data(), layout_.memory.bytes[bucket] / size_of(dtype), wire_.value_or(dtype)};
 }
 
 Buffer GradientPieces::piece(std::size_t bucket) const {
-  const Dtype dtype = buckets_[bucket].dtype;
+  const Dtype dtype = layout_.groups[bucket].dtype;
   const std::size_t bytes = units_.piece_bytes(bucket);
   if (pieces_[bucket]) return {pieces_[bucket]->data(), bytes / size_of(dtype), dtype};
   auto* const start = static_cast<std::byte*>(messages_[bucket].gradients.data);
@@ -96,7 +107,7 @@ void GradientPieces::widen_piece(std::size_t bucket) {
   widen(*wire_, bytes, {reinterpret_cast<float*>(piece(bucket).data), halves.count});
 }
 
-bool GradientPieces::take_overflow() {
+bool GradientPieces::overflow() {
   if (!wire_) return false;
   auto flag = static_cast<std::uint8_t>(has_overflowed_);
   lane_.all_reduce(buffer_of(std::span(&flag, 1)), {.op = ReduceOp::max}).wait();
@@ -109,9 +120,13 @@ void GradientPieces::drop_grads() {
   for (const Leaf& leaf : leaves_) const_cast<at::Tensor&>(leaf.tensor).mutable_grad().reset();
 }
 
-void GradientPieces::wait(std::size_t bucket) {
+bool GradientPieces::wait(std::size_t bucket) {
+  if (!std::exchange(messages_[bucket].is_home, true)) wait_for(bucket);
+  return true;
+}
+
+void GradientPieces::wait_for(std::size_t bucket) {
   Message& message = messages_[bucket];
-  if (std::exchange(message.is_home, true)) return;
   try {
     watched_.wait(message.call, [&] {
       return c10::str("until the gradients of '", units_[bucket].name, "' are reduced");
@@ -126,7 +141,8 @@ void GradientPieces::wait(std::size_t bucket) {
   if (wire_) widen_piece(bucket);
 }
 
-void GradientPieces::hand_out(std::size_t bucket, const std::vector<bool>& used) {
+void GradientPieces::hand_out(std::size_t bucket, const parallel::GradientBuckets&,
+                              const std::vector<bool>& used) {
   auto* const start = static_cast<std::byte*>(piece(bucket).data);
   for (const Leaf& leaf : leaves_) {
     if (leaf.segment.unit != bucket) continue;
@@ -136,6 +152,13 @@ void GradientPieces::hand_out(std::size_t bucket, const std::vector<bool>& used)
     const at::Tensor shape = at::empty_like(leaf.tensor.detach(), at::kMeta);
     std::any owner = pieces_[bucket] ? std::any(pieces_[bucket]) : messages_[bucket].memory;
     grad = tensor_over(start + leaf.segment.begin, shape, std::move(owner));
+  }
+  for (int index : layout_.groups[bucket].gradients) {
+    const auto i = static_cast<std::size_t>(index);
+    if (!used[i]) continue;
+    const at::Tensor& parameter = parameters_[i].tensor;
+    if (!elsewhere_[i].defined()) elsewhere_[i] = parallel::gradient_elsewhere(parameter);
+    parameter.mutable_grad() = elsewhere_[i];
   }
 }
 
@@ -149,6 +172,7 @@ void GradientPieces::release() {
   messages_.clear();
   pieces_.clear();
   halves_.clear();
+  elsewhere_.clear();
   zeros_.reset();
 }
 

@@ -19,26 +19,24 @@ namespace paceline::shard {
 
 // A reduce_scatter makes the sums of an all_reduce, in the same order: reproducible communicators
 // add in a balanced tree of ranks, whichever operation it is.
-class GradientPieces final : public parallel::GradientReceiver {
+class GradientPieces final : public parallel::Means {
  public:
   // `lane` is for these messages alone, and `watched` watches them. `wire`: the type in which
   // gradients of f32 travel, f16 or bf16; none: their own. `keeps_memory`: pieces are parts of the
-  // buckets' memory. `leaves` get the gradients. `sent_all` is called as GradientReceiver::sent_all
-  // is. All outlive this.
+  // buckets' memory. `leaves` get the gradients, and `parameters`, the dense ones, what stands for
+  // gradients elsewhere. `sent_all` is called as Means::sent_all is. All outlive this.
   GradientPieces(const Units& units, Communicator& lane, const parallel::WatchedLane& watched,
-                 std::optional<Dtype> wire, bool keeps_memory, const std::vector<Leaf>& leaves,
-                 std::function<void()> sent_all);
+                 std::optional<Dtype> wire, bool keeps_memory,
+                 const std::vector<parallel::Parameter>& parameters,
+                 const std::vector<Leaf>& leaves, std::function<void()> sent_all);
 
-  const std::vector<schedule::Bucket>& buckets() const override { return buckets_; }
-  const std::vector<std::size_t>& bytes() const override { return bytes_; }
-  bool keeps_memory() const override { return keeps_memory_; }
-  void send(std::size_t bucket, const Buffer& gradients,
-            std::shared_ptr<const void> memory) override;
-  std::size_t started() const override { return started_; }
+  const parallel::GradientLayout& layout() const override { return layout_; }
+  void send(std::size_t bucket, const parallel::GradientBuckets& buckets, double share) override;
   void sent_all() override { sent_all_(); }
-  void wait(std::size_t bucket) override;
-  void hand_out(std::size_t bucket, const std::vector<bool>& used) override;
-  bool take_overflow() override;
+  bool wait(std::size_t bucket) override;
+  void hand_out(std::size_t bucket, const parallel::GradientBuckets& buckets,
+                const std::vector<bool>& used) override;
+  bool overflow() override;
 
   // No gradient of an earlier step is there any more. Called when a step has ended.
   void end_step();
@@ -57,6 +55,7 @@ class GradientPieces final : public parallel::GradientReceiver {
   ConstBuffer zeros(std::size_t bucket);
   Buffer piece(std::size_t bucket) const;
   Buffer piece_on_wire(std::size_t bucket) const;
+  void wait_for(std::size_t bucket);
   void widen_piece(std::size_t bucket);
   void drop_grads();
 
@@ -65,10 +64,12 @@ class GradientPieces final : public parallel::GradientReceiver {
   const parallel::WatchedLane watched_;
   const std::optional<Dtype> wire_;
   const bool keeps_memory_;
+  const std::vector<parallel::Parameter>& parameters_;
   const std::vector<Leaf>& leaves_;
   const std::function<void()> sent_all_;
-  std::vector<schedule::Bucket> buckets_;
-  std::vector<std::size_t> bytes_;                   // by bucket
+  parallel::GradientLayout layout_;
+  std::vector<at::Tensor>
+      elsewhere_;  // by parameter: its grad from hand_out() on, once it was made
   std::vector<std::shared_ptr<Allocation>> pieces_;  // by bucket; null: part of the bucket
   std::vector<std::shared_ptr<Allocation>> halves_;  // by bucket: pieces as they travelled
   std::shared_ptr<Allocation> zeros_;                // as long as the largest bucket

@@ -47,7 +47,7 @@ ShardedAveraging::ShardedAveraging(const parallel::ModelParts& parts, Communicat
       gathers_(units_, memory_, *gather_lane_, lane_of_gathers_,
                /*stay_whole=*/stage_ < 3, options.zero_prefetch, facts()),
       pieces_(units_, *lane_, {watch_.get(), Lane::pieces}, wire_of(options.compression),
-              /*keeps_memory=*/stage_ == 1, memory_.leaves(),
+              /*keeps_memory=*/stage_ == 1, parameters_, memory_.leaves(),
               [this] { communicating([this] { gathers_.take_part_in_rest(); }); }),
       leaf_pieces_(pieces_of(memory_, *lane_)),
       averaging_(std::make_unique<GradientAveraging>(parts, group, job, options, &pieces_)),

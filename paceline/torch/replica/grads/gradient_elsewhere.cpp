@@ -135,4 +135,8 @@ bool is_elsewhere(const at::Tensor& gradient) {
   return gradient.defined() && gradient.unsafeGetTensorImpl()->key_set().has(kKey);
 }
 
+void drop_if_elsewhere(const at::Tensor& parameter) {
+  if (is_elsewhere(parameter.grad())) parameter.mutable_grad().reset();
+}
+
 }  // namespace paceline::parallel

@@ -12,5 +12,7 @@ namespace paceline::parallel {
 // ranks have pieces of it, norm() is collective.
 at::Tensor gradient_elsewhere(const at::Tensor& parameter);
 bool is_elsewhere(const at::Tensor& gradient);
+// The parameter has no grad any more, if it was such a tensor.
+void drop_if_elsewhere(const at::Tensor& parameter);
 
 }  // namespace paceline::parallel

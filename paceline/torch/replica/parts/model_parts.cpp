@@ -191,4 +191,28 @@ ModelParts parts_of(const std::vector<Parameter>& parameters,
   return std::move(sorting).finish();
 }
 
+void ModelParts::look_again() {
+  const std::vector<Parameter> named = trained_and_frozen();
+  std::vector<std::string> sparse_names;
+  for (const Parameter& parameter : sparse) sparse_names.push_back(parameter.name);
+  ModelParts now = parts_of(named, sparse_names);
+  for (Parameter& each : now.dense)
+    for (const Parameter& before : named)
+      if (each.tensor.is_same(before.tensor)) each.computed = before.computed;
+  dense = std::move(now.dense);
+  sparse = std::move(now.sparse);
+  frozen = std::move(now.frozen);
+}
+
+std::vector<at::Tensor> tensors_of(std::span<const Parameter> parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
+bool is_among(const std::vector<Parameter>& parameters, const at::Tensor& tensor) {
+  return std::ranges::any_of(parameters,
+                             [&](const Parameter& one) { return one.tensor.is_same(tensor); });
+}
+
 }  // namespace paceline::parallel

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +56,13 @@ struct ModelParts {
   std::vector<Parameter> trained_and_frozen() const;
   // A line for each that must be the same on all ranks.
   std::vector<std::string> description() const;
+  // Takes the trained and the frozen parameters as they are now: frozen or not, of another shape or
+  // type. THROWS as parts_of() does, and nothing has changed then.
+  void look_again();
 };
+
+std::vector<at::Tensor> tensors_of(std::span<const Parameter> parameters);
+bool is_among(const std::vector<Parameter>& parameters, const at::Tensor& tensor);
 
 // Two tensors are aliases if they lie in one storage, or even have elements in common.
 enum class Aliases : std::uint8_t { one_storage, common_elements };

@@ -33,12 +33,6 @@ class TableNames final : public job::Companion {
   std::atomic<int> count_ = 0;
 };
 
-std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const Parameter& one : parameters) tensors.push_back(one.tensor);
-  return tensors;
-}
-
 at::Tensor vector_of(const FlatModel& model) {
   return at::zeros({model.elements()}, at::TensorOptions().dtype(model.type()));
 }

@@ -1,9 +1,9 @@
 // Buffers follow the root in each step, and long ones travel only when they have changed.
-#include "paceline/torch/replica/shared_buffers.h"
+#include "paceline/torch/replica/equal/shared_buffers.h"
 
 #include <random>
 
-#include "paceline/torch/replica/coalesced.h"
+#include "paceline/torch/replica/equal/coalesced.h"
 #include "tests/support/seed.h"
 #include "tests/torch/parallel/small_training.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/replica/coalesced.h"
+#include "paceline/torch/replica/equal/coalesced.h"
 
 namespace paceline::parallel {
 

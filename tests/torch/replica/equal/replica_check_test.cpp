@@ -1,5 +1,5 @@
 // Replicas that drifted apart are found and named.
-#include "paceline/torch/replica/replica_check.h"
+#include "paceline/torch/replica/equal/replica_check.h"
 
 #include "tests/torch/parallel/small_training.h"
 

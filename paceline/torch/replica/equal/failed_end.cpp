@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/failed_end.h"
+#include "paceline/torch/replica/equal/failed_end.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/window_weights.h"
+#include "paceline/torch/replica/grads/window_weights.h"
 
 #include <torch/torch.h>
 

@@ -1,5 +1,5 @@
 // Replicas that differ when a training ends are told of.
-#include "paceline/torch/replica/told_replicas.h"
+#include "paceline/torch/replica/equal/told_replicas.h"
 
 #include <atomic>
 

@@ -1,10 +1,10 @@
-#include "paceline/torch/replica/told_replicas.h"
+#include "paceline/torch/replica/equal/told_replicas.h"
 
 #include <cstring>
 #include <utility>
 
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/replica/replica_check.h"
+#include "paceline/torch/replica/equal/replica_check.h"
 
 namespace paceline::parallel {
 namespace {

@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/coalesced.h"
+#include "paceline/torch/replica/equal/coalesced.h"
 
 #include <torch/torch.h>
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/replica_check.h"
+#include "paceline/torch/replica/equal/replica_check.h"
 
 #include <torch/torch.h>
 

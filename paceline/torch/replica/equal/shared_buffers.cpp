@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/shared_buffers.h"
+#include "paceline/torch/replica/equal/shared_buffers.h"
 
 #include <utility>
 

@@ -1,0 +1,20 @@
+// The parts of gradient averaging share what is known of the step that runs.
+#pragma once
+
+#include "paceline/torch/gradient/final_failure.h"
+#include "paceline/torch/gradient/passes.h"
+#include "paceline/torch/gradient/step_facts.h"
+#include "paceline/torch/gradient/step_figures.h"
+#include "paceline/torch/replica/rank_weight.h"
+
+namespace paceline::parallel {
+
+struct GradientStep {
+  RankWeight weight;  // of this rank's batch
+  StepFacts facts;
+  Passes passes;
+  StepFigures figures;
+  FinalFailure failure;
+};
+
+}  // namespace paceline::parallel

@@ -1,0 +1,88 @@
+#include "paceline/torch/gradient/step_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "paceline/torch/gradient/gradient_schedule.h"
+#include "paceline/torch/gradient/recording.h"
+
+namespace paceline::parallel {
+namespace {
+
+double bytes_of_gradients(std::span<const Parameter> dense) {
+  double bytes = 0;
+  for (const Parameter& parameter : dense)
+    bytes += static_cast<double>(parameter.tensor.numel()) *
+             static_cast<double>(parameter.tensor.element_size());
+  return bytes;
+}
+
+}  // namespace
+
+StepFigures::StepFigures(std::span<const Parameter> dense, const Communicator& group, Job* job)
+    : bytes_(bytes_of_gradients(dense)), recorder_(recorder_of(dense, group, job)) {}
+
+void StepFigures::pass_accumulated() {
+  if (recorder_) last_pass_ended_ = now();
+}
+
+void StepFigures::arrived(std::size_t i) {
+  observed_.arrived.push_back(static_cast<int>(i));
+  observed_.arrived_at.push_back(now());
+}
+
+void StepFigures::started(int messages) {
+  if (!is_in_backward_) return;
+  if (current_.launched_in_backward == 0 && messages > 0)
+    current_.gradients_at_first_launch = current_.gradients;
+  current_.launched_in_backward = messages;
+}
+
+void StepFigures::weighed(const StepWeights& weights) {
+  current_.total_weight = weights.total;
+  current_.shadows = weights.shadows;
+  has_peers_ = weights.of_ranks.size() > 1;
+}
+
+void StepFigures::updated(double seconds) {
+  update_seconds_ = seconds;
+  updated_at_ = since_last_step_.seconds();
+}
+
+// The dense gradients count, uncompressed.
+void StepFigures::report(StepEnd end, const std::vector<schedule::Bucket>& buckets) {
+  current_.buckets = static_cast<int>(buckets.size());
+  current_.late = GradientSchedule::late_in(buckets, observed_.arrived);
+  current_.overflowed = end == StepEnd::skipped;
+  current_.waited_seconds = std::exchange(waited_, 0);
+  current_.exchange = last_.exchange;
+  if (has_peers_ && end != StepEnd::over) {
+    current_.exchange.period = 1;
+    ++current_.exchange.exchanges;
+    current_.exchange.bytes += bytes_ - current_.coded_bytes + current_.wire_bytes;
+  }
+  current_.step = last_.step + 1;
+  last_ = current_;
+  observed_.update = update_seconds_;
+  observed_.seconds = since_last_step_.seconds();
+}
+
+void StepFigures::record(const RankWeight& weight, int passes) {
+  if (recorder_ == nullptr) return;
+  // The last pass of a window is recorded: earlier ones are no part of its forward pass.
+  schedule::ObservedStep pass = observed_;
+  for (double& arrived : pass.arrived_at) arrived -= last_pass_ended_;
+  const double samples = weight.said ? weight.weight / std::max(passes, 1) : 1;
+  recorder_->add(pass, static_cast<int>(std::clamp(std::round(samples), 1.0, 1e9)));
+}
+
+void StepFigures::begin_next() {
+  observed_ = {};
+  current_ = {};
+  is_in_backward_ = true;
+  since_last_step_.restart();
+  updated_at_ = last_pass_ended_ = 0;
+}
+
+}  // namespace paceline::parallel

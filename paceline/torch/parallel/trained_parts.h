@@ -1,0 +1,36 @@
+// A DataParallel trains these: checked parts of a model, and the types in which they compute.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/mesh/mesh.h"
+#include "paceline/torch/precision/precision.h"
+#include "paceline/torch/replica/replica.h"
+
+namespace paceline::parallel {
+
+struct TrainedParts {
+  ModelParts parts;
+  precision::Choice choice = {};
+  precision::HalvedTensors halved = {};  // that have 16 bits as long as they are trained
+};
+
+// The parts of a model. `mesh`: null: each rank of the group is a replica. THROWS Error (misuse),
+// before anything has changed: options that do not go together, or not with the model.
+TrainedParts trained_parts_of(torch::nn::Module& model, DeviceMesh* mesh,
+                              const DataParallelOptions& options);
+// The same for parameters alone.
+TrainedParts trained_parts_of(const std::vector<Parameter>& parameters,
+                              const DataParallelOptions& options);
+
+// THROWS Error (misuse): ranks that share sequences would keep parameters apart by this synchrony.
+void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony);
+
+// Told once for each host.
+void warn_of_a_slow_processor(const precision::Choice& choice, const Communicator& ranks);
+
+}  // namespace paceline::parallel
