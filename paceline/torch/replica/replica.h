@@ -4,8 +4,8 @@
 // models of the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h,
 // coalesced.h); parts/parameter_writes.h sees what the program writes into it. What a user says of
 // a DataParallel is data_parallel_options.h, with the optimizers that it may own
-// (optimizer_factory.h, own_updates.h); what optimizers keep is optimizer_state.h, its mean over
-// all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
+// (optimizer_factory.h, own_updates.h); optimizer_mean.h takes the mean over all ranks of what
+// optimizers keep; what a step did is step_report.h; clip_grad_norm.h clips mean
 // gradients; the sub-room grads/ tells where they lie (gradient_note.h, gradient_elsewhere.h) and
 // what becomes of a step in which one is not finite (finite_watch.h); which part of a tensor each
 // rank holds is parts/placement.h; what a training in 16 bits does with gradients is
@@ -23,7 +23,6 @@
 #include "paceline/torch/replica/grads/gradient_note.h"
 #include "paceline/torch/replica/grads/numbers.h"
 #include "paceline/torch/replica/optimizer_mean.h"
-#include "paceline/torch/replica/optimizer_state.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/parts/placement.h"
 #include "paceline/torch/replica/rank_weight.h"
