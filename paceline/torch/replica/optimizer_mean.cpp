@@ -14,18 +14,18 @@ namespace paceline::parallel {
 
 void require_known_optimizers(const Optimizers& optimizers, const std::string& what) {
   for (const torch::optim::Optimizer* optimizer : optimizers) {
-    if (state_kind_of(*optimizer) != nullptr) continue;
+    if (optimizers::with_known_state(*optimizer) != nullptr) continue;
     throw_misuse(c10::str(what,
                           " has to know what an optimizer keeps from step to step, as it "
                           "does of ",
-                          known_optimizers(), ", and this is another one"));
+                          optimizers::names_with_known_state(), ", and this is another one"));
   }
 }
 
 std::vector<ParameterSlots> slots_of(const Optimizers& optimizers, bool make) {
   std::vector<ParameterSlots> all;
   for (torch::optim::Optimizer* optimizer : optimizers) {
-    const OptimizerStateKind& kind = *state_kind_of(*optimizer);
+    const optimizers::KnownOptimizer& kind = *optimizers::with_known_state(*optimizer);
     for (auto& group : optimizer->param_groups()) {
       for (const at::Tensor& parameter : group.params()) {
         auto& states = optimizer->state();
@@ -44,11 +44,13 @@ std::vector<ParameterSlots> slots_of(const Optimizers& optimizers, bool make) {
 // An optimizer takes a state that is there for one that it has made itself.
 static void forget_empty_states(const Optimizers& optimizers) {
   for (torch::optim::Optimizer* optimizer : optimizers) {
-    const OptimizerStateKind& kind = *state_kind_of(*optimizer);
+    const optimizers::KnownOptimizer& kind = *optimizers::with_known_state(*optimizer);
     for (auto& group : optimizer->param_groups()) {
       for (const at::Tensor& parameter : group.params()) {
         const auto found = optimizer->state().find(parameter.unsafeGetTensorImpl());
-        const auto is_there = [](const OptimizerSlot& slot) { return slot.tensor->defined(); };
+        const auto is_there = [](const optimizers::OptimizerSlot& slot) {
+          return slot.tensor->defined();
+        };
         if (std::ranges::none_of(kind.slots(*found->second).tensors, is_there))
           optimizer->state().erase(found);
       }
@@ -79,13 +81,14 @@ void average_optimizers(const Optimizers& optimizers, Communicator& group, doubl
   const std::vector<ParameterSlots> all = slots_of(optimizers, true);
   std::vector<std::uint8_t> is_there;
   for (const ParameterSlots& one : all)
-    for (const OptimizerSlot& slot : one.slots.tensors) is_there.push_back(slot.tensor->defined());
+    for (const optimizers::OptimizerSlot& slot : one.slots.tensors)
+      is_there.push_back(slot.tensor->defined());
   if (is_there.empty()) return;
   group.all_reduce(buffer_of(is_there), {.op = ReduceOp::max}).wait();
   std::vector<at::Tensor> tensors;
   std::size_t at = 0;
   for (const ParameterSlots& one : all) {
-    for (const OptimizerSlot& slot : one.slots.tensors) {
+    for (const optimizers::OptimizerSlot& slot : one.slots.tensors) {
       if (is_there[at++] == 0) continue;
       if (!slot.tensor->defined()) *slot.tensor = at::zeros_like(one.parameter);
       tensors.push_back(*slot.tensor);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/replica/optimizer_state.h"
+#include "paceline/torch/optim/optim.h"
 #include "paceline/torch/replica/synchrony.h"
 
 namespace paceline::parallel {
@@ -13,16 +13,16 @@ namespace paceline::parallel {
 // least 1: a moment after n steps is 1 - beta^n of what it would be in the end, so that the mean of
 // moments fits the mean of the counts best. Optimizers are equal on all ranks afterwards. All ranks
 // have optimizers of the same types over the same parameters. THROWS Error (misuse): an optimizer
-// is none of known_optimizers().
+// has a state that is not known.
 void average_optimizers(const Optimizers& optimizers, Communicator& group, double share = 1);
 
-// THROWS Error (misuse): an optimizer is none of known_optimizers(). `what`: what needs to know.
+// THROWS Error (misuse): an optimizer has a state that is not known. `what`: what needs to know.
 void require_known_optimizers(const Optimizers& optimizers, const std::string& what);
 
 // The slots of a parameter of an optimizer; nullptr: it has none yet, and `make` is false.
 struct ParameterSlots {
   at::Tensor parameter;
-  OptimizerSlots slots;
+  optimizers::OptimizerSlots slots;
 };
 // Those of all parameters, in the optimizers' order; a parameter that was never stepped gets a
 // state when `make`, and is left out otherwise.

@@ -6,8 +6,8 @@
 // part of a tensor each rank holds. The sub-room equal/ compares replicas (replica_check.h) and
 // brings tensors together (coalesced.h). What a user says of a DataParallel is
 // data_parallel_options.h, with the optimizers that it may own (optimizer_factory.h,
-// own_updates.h); what optimizers keep is optimizer_state.h, its mean over all ranks
-// optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean gradients; the
+// own_updates.h); optimizer_mean.h takes the mean over all ranks of what optimizers keep; what a
+// step did is step_report.h; clip_grad_norm.h clips mean gradients; the
 // sub-room grads/ tells where they lie (gradient_note.h, gradient_elsewhere.h), what becomes of a
 // step in which one is not finite (finite_watch.h) and of a training in 16 bits (numbers.h); waits
 // that cannot end are ended by watch/wait_watch.h.
@@ -30,7 +30,6 @@
 #include "paceline/torch/replica/grads/gradient_note.h"
 #include "paceline/torch/replica/grads/numbers.h"
 #include "paceline/torch/replica/optimizer_mean.h"
-#include "paceline/torch/replica/optimizer_state.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/parts/placement.h"
 #include "paceline/torch/replica/rank_weight.h"
