@@ -1,5 +1,5 @@
 // Runs that are killed, stopped, restarted and resumed end with the bits of one that was not. With
-// real processes it covers paceline/app/launch/run/attempt.h and
+// real processes it covers paceline/app/launch/run/launched_generation.h and
 // paceline/app/launch/process/catching.h too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Some ends of a run are followed by another start, and some are for good (covers
-// paceline/app/launch/run/attempt.h).
+// paceline/app/launch/run/launched_generation.h).
 // Trainings that are started again: resume_test.cpp.
 #include <fmt/format.h>
 #include <gmock/gmock.h>

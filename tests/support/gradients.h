@@ -28,7 +28,7 @@ inline std::vector<float> gradient(std::size_t elements, std::uint64_t seed) {
 // Empty if the codec reports an overflow.
 inline std::vector<std::byte> encoded(const compress::Codec& codec,
                                       const std::vector<float>& values,
-                                      const compress::Occasion& occasion = {}) {
+                                      const compress::EncodeContext& occasion = {}) {
   std::vector<std::byte> payload(codec.longest_payload(values.size()));
   payload.resize(codec.encode(values, occasion, payload).value_or(0));
   return payload;
@@ -44,7 +44,7 @@ inline std::vector<float> decoded(const compress::Codec& codec, Bytes payload,
 
 inline std::vector<float> there_and_back(const compress::Codec& codec,
                                          const std::vector<float>& values,
-                                         const compress::Occasion& occasion = {}) {
+                                         const compress::EncodeContext& occasion = {}) {
   return decoded(codec, encoded(codec, values, occasion), values.size());
 }
 

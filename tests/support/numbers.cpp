@@ -1,10 +1,9 @@
-#include "tests/support/numbers.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
+#include "tests/support/mixed_precision.h"
 
 namespace paceline::test {
 namespace {
@@ -63,32 +62,32 @@ double reduced_number(Dtype dtype, ReduceOp op, int ranks, std::size_t i) {
 }  // namespace
 
 template <typename Function>
-Numbers::Numbers(Dtype dtype, const Function& element)
+MixedPrecision::MixedPrecision(Dtype dtype, const Function& element)
     : dtype_(dtype), twice_(2 * kPeriod * size_of(dtype)) {
   for (std::size_t i = 0; i < kPeriod; ++i) encode(dtype, element(i), &twice_[i * size_of(dtype)]);
   std::copy_n(twice_.begin(), twice_.size() / 2, twice_.begin() + std::ssize(twice_) / 2);
 }
 
-Numbers Numbers::of(Dtype dtype, int rank) {
+MixedPrecision MixedPrecision::of(Dtype dtype, int rank) {
   return {dtype, [=](std::size_t i) { return number(dtype, rank, i); }};
 }
 
-Numbers Numbers::reduced(Dtype dtype, ReduceOp op, int ranks) {
+MixedPrecision MixedPrecision::reduced(Dtype dtype, ReduceOp op, int ranks) {
   return {dtype, [=](std::size_t i) { return reduced_number(dtype, op, ranks, i); }};
 }
 
-Bytes Numbers::row_from(std::size_t first) const {
+Bytes MixedPrecision::row_from(std::size_t first) const {
   return Bytes(twice_).subspan(first % kPeriod * size_of(dtype_), twice_.size() / 2);
 }
 
-void Numbers::fill(Buffer buffer, std::size_t first) const {
+void MixedPrecision::fill(Buffer buffer, std::size_t first) const {
   const Bytes row = row_from(first);
   const MutableBytes all = buffer.bytes();
   for (std::size_t at = 0; at < all.size(); at += row.size())
     std::memcpy(&all[at], row.data(), std::min(row.size(), all.size() - at));
 }
 
-std::size_t Numbers::first_difference(ConstBuffer buffer, std::size_t first) const {
+std::size_t MixedPrecision::first_difference(ConstBuffer buffer, std::size_t first) const {
   const Bytes row = row_from(first), all = buffer.bytes();
   for (std::size_t at = 0; at < all.size(); at += row.size()) {
     const std::size_t length = std::min(row.size(), all.size() - at);

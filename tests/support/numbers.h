@@ -11,12 +11,12 @@
 namespace paceline::test {
 
 // An endless row of elements, which repeats after kPeriod of them. Ranks have different rows.
-class Numbers {
+class MixedPrecision {
  public:
   static constexpr std::size_t kPeriod = 251;
 
-  static Numbers of(Dtype dtype, int rank);
-  static Numbers reduced(Dtype dtype, ReduceOp op, int ranks);
+  static MixedPrecision of(Dtype dtype, int rank);
+  static MixedPrecision reduced(Dtype dtype, ReduceOp op, int ranks);
 
   // Fills the buffer with the elements first, first + 1, ... of the row.
   void fill(Buffer buffer, std::size_t first = 0) const;
@@ -25,7 +25,7 @@ class Numbers {
 
  private:
   template <typename Function>
-  Numbers(Dtype dtype, const Function& element);
+  MixedPrecision(Dtype dtype, const Function& element);
   // The row from element `first` on, kPeriod elements long.
   Bytes row_from(std::size_t first) const;
 

@@ -9,7 +9,7 @@
 #include "paceline/core/collective/program/contract.h"
 #include "paceline/core/collective/program/partition.h"
 #include "tests/support/arena.h"
-#include "tests/support/numbers.h"
+#include "tests/support/mixed_precision.h"
 
 namespace paceline::test {
 namespace {
@@ -41,9 +41,10 @@ class Case {
     of(rank).fill(buffer, first);
     return buffer;
   }
-  Numbers of(int whose) const { return Numbers::of(dtype, whose); }
+  MixedPrecision of(int whose) const { return MixedPrecision::of(dtype, whose); }
   // Elements first.. of the row.
-  void expect(Buffer buffer, const Numbers& wanted, std::string_view what, std::size_t first = 0) {
+  void expect(Buffer buffer, const MixedPrecision& wanted, std::string_view what,
+              std::size_t first = 0) {
     const std::size_t wrong = wanted.first_difference(buffer, first);
     if (wrong != buffer.count) {
       throw Broken(fmt::format("{} of {}[{}] by '{}', rank {} of {}: element {} is wrong", what,
@@ -85,7 +86,7 @@ std::vector<std::size_t> cut(std::size_t count, int ranks, bool even) {
 
 void reductions(Case& c, const Way& way, ReduceOp op, bool in_place) {
   const std::size_t count = c.next_length();
-  const Numbers wanted = Numbers::reduced(c.dtype, op, c.ranks);
+  const MixedPrecision wanted = MixedPrecision::reduced(c.dtype, op, c.ranks);
   if (way.operation == Operation::all_reduce) {
     const Buffer in = c.filled(count), out = in_place ? in : c.take(count);
     c.world.all_reduce(in, out, {.op = op, .algorithm = way.algorithm}).wait();

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "paceline/core/job/companion.h"
 #include "paceline/core/job/job.h"
+#include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/leaving.h"
 #include "paceline/core/membership/environment/environment.h"
 #include "paceline/core/membership/generation/generation.h"
@@ -42,7 +42,7 @@ class Job::Impl {
 
   topology::Profile agreed_profile() const;  // THROWS Error (misuse): the profile is none
 
-  std::map<std::string, std::shared_ptr<job::Companion>, std::less<>> companions;  // by name
+  std::map<std::string, std::shared_ptr<job::JobExtension>, std::less<>> companions;  // by name
   std::unique_ptr<Communicator> world;  // made by the first call of Job::world()
   std::mutex world_mutex;               // guards both
 };

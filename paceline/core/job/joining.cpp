@@ -10,7 +10,7 @@
 #include <map>
 #include <span>
 
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/membership/environment/configuration.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/membership/store/endpoint.h"
@@ -437,7 +437,7 @@ std::unique_ptr<StoreClient> connect_to_store(const Environment& e, const Hello&
 std::unique_ptr<Job::Impl> join(Environment environment) {
   const Deadline deadline = start_deadline(environment);
   // The launcher's word holds until all ranks have told their processors.
-  set_own_lines(environment.own_lines);
+  set_log_level(environment.own_lines);
   const auto options = reactor_options(environment.local_world_size > own_processors().count());
   auto job = std::make_unique<Job::Impl>(std::move(environment), options);
   const Environment& e = job->environment;
@@ -467,9 +467,9 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
     job->reactor->run([&] { generation.fail(error.failure()); });
     throw;
   }
-  inform_debug(fmt::format("{} of {} has joined generation {} of job {}",
-                           generation.identity().name_of(e.member()),
-                           e.is_server() ? e.servers : e.world_size, e.generation, e.job));
+  log_debug(fmt::format("{} of {} has joined generation {} of job {}",
+                        generation.identity().name_of(e.member()),
+                        e.is_server() ? e.servers : e.world_size, e.generation, e.job));
   job->reactor->run([&] {
     store.serve_on(job->reactor->poller(), [&generation, hosted](const Failure& verdict) {
       // A store in rank 0 ends with it, also when all is well; the link to rank 0 tells which of

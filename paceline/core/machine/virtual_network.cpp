@@ -20,7 +20,7 @@ class VirtualNetwork::Sender final : public Port {
   const int address_;
 };
 
-VirtualNetwork::VirtualNetwork(std::uint64_t seed, const Weather& weather)
+VirtualNetwork::VirtualNetwork(std::uint64_t seed, const NetworkFaults& weather)
     : weather_(weather), numbers_(seed) {}
 
 void VirtualNetwork::add(int address, Machine& machine) {

@@ -15,7 +15,7 @@
 
 namespace paceline::machine {
 
-struct Weather {
+struct NetworkFaults {
   Time least_delay = std::chrono::microseconds(10);
   Time most_delay = std::chrono::milliseconds(1);
   double loss = 0;          // the share of messages that never arrive
@@ -26,7 +26,7 @@ struct Weather {
 // The machines must outlive it. THREAD: one.
 class VirtualNetwork {
  public:
-  VirtualNetwork(std::uint64_t seed, const Weather& weather);
+  VirtualNetwork(std::uint64_t seed, const NetworkFaults& weather);
 
   // REQUIRES: the address is free (else misuse).
   void add(int address, Machine& machine);
@@ -64,7 +64,7 @@ class VirtualNetwork {
   Time arrival(int from, int to);
   bool draw(double share) { return share > 0 && numbers_.unit() < share; }
 
-  const Weather weather_;
+  const NetworkFaults weather_;
   SeededNumbers numbers_;
   Time now_ = {};
   std::map<int, Machine*> machines_;

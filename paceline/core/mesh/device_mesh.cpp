@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 
 namespace paceline {
 namespace {

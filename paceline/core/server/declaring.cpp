@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/core/job/companion.h"
+#include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/machine/table_register.h"
@@ -13,7 +13,7 @@ namespace paceline::server {
 namespace {
 
 // A worker keeps it to declare tables as long as its job lives.
-class Declarations final : public job::Companion {
+class Declarations final : public job::JobExtension {
  public:
   Declarations(Job& job)
       : links_(job::links_of(job)),
@@ -58,7 +58,7 @@ class Declarations final : public job::Companion {
 
 std::uint32_t declare(Job& job, const TableSpec& spec) {
   const auto made = [&job] { return std::make_shared<Declarations>(job); };
-  const auto own = job::companion(job, "declarations of tables", made);
+  const auto own = job::job_extension(job, "declarations of tables", made);
   return static_cast<Declarations&>(*own).declare(spec);
 }
 

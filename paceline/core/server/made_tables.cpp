@@ -6,7 +6,7 @@ namespace paceline::server {
 
 std::shared_ptr<MadeTables> MadeTables::of(Job& job) {
   return std::static_pointer_cast<MadeTables>(
-      job::companion(job, "tables", [] { return std::make_shared<MadeTables>(); }));
+      job::job_extension(job, "tables", [] { return std::make_shared<MadeTables>(); }));
 }
 
 std::shared_ptr<const void> MadeTables::take(const std::string& name) {

@@ -6,13 +6,13 @@
 #include <set>
 #include <string>
 
-#include "paceline/core/job/companion.h"
+#include "paceline/core/job/job_extension.h"
 #include "paceline/core/server/table/table_numbers.h"
 
 namespace paceline::server {
 
 // THREAD: any.
-class MadeTables final : public job::Companion, public std::enable_shared_from_this<MadeTables> {
+class MadeTables final : public job::JobExtension, public std::enable_shared_from_this<MadeTables> {
  public:
   static std::shared_ptr<MadeTables> of(Job& job);
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
@@ -141,7 +141,7 @@ class Serving {
                       "or place them on other hosts by --server-hosts",
                       name_of(own_), spec.name, spec.elements));
     }
-    inform_debug(
+    log_debug(
         fmt::format("{} has table '{}' of {} elements", name_of(own_), spec.name, spec.elements));
     tell(RegisterKind::open, std::as_bytes(std::span(&number, 1)));
   }

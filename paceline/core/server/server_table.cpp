@@ -8,7 +8,7 @@
 #include <exception>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/server/machine/waiting_text.h"
 
 namespace paceline::server {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "paceline/core/base/result.h"
-#include "paceline/torch/bridge/gradient_birth.h"
+#include "paceline/torch/bridge/gradient_placement.h"
 #include "paceline/torch/bridge/tensors.h"
 
 namespace paceline {
@@ -43,7 +43,7 @@ class Before final : public torch::autograd::FunctionPreHook {
 
 class After final : public torch::autograd::FunctionPostHook {
  public:
-  After(std::shared_ptr<const GradientEvents> events, at::Tensor leaf, GradientBirth* birth)
+  After(std::shared_ptr<const GradientEvents> events, at::Tensor leaf, GradientPlacement* birth)
       : events_(std::move(events)), leaf_(std::move(leaf)), birth_(birth) {}
   variable_list operator()(const variable_list& outputs, const variable_list& gradients) override {
     if (gradients.empty() || !gradients[0].defined()) return outputs;
@@ -56,7 +56,7 @@ class After final : public torch::autograd::FunctionPostHook {
  private:
   std::shared_ptr<const GradientEvents> events_;
   at::Tensor leaf_;
-  GradientBirth* birth_;  // a hook of the same node; null: there is none
+  GradientPlacement* birth_;  // a hook of the same node; null: there is none
 };
 
 }  // namespace
@@ -72,8 +72,8 @@ GradientHook::GradientHook(const at::Tensor& leaf, GradientEvents events) {
   auto before = std::make_unique<Before>(events_);
   before_ = before.get();
   accumulator_->add_pre_hook(std::move(before));
-  std::unique_ptr<GradientBirth> birth;
-  if (events_->birthplace) birth = std::make_unique<GradientBirth>(leaf, events_->birthplace);
+  std::unique_ptr<GradientPlacement> birth;
+  if (events_->birthplace) birth = std::make_unique<GradientPlacement>(leaf, events_->birthplace);
   birth_ = birth.get();
   after_ = accumulator_->add_post_hook(std::make_unique<After>(events_, leaf, birth.get()));
   if (birth) accumulator_->add_pre_hook(std::move(birth));

@@ -26,8 +26,8 @@ struct GradientEvents {
   std::function<void(bool held_elsewhere)> accumulated;
   // Gives the memory that the gradient shall lie in: it has the parameter's size, and the tensor
   // shares its ownership. It is called before the gradient is computed, if it is known which
-  // allocation becomes the gradient (gradient_birth.h) and the parameter has no grad. Without it,
-  // or when it returns null, libtorch chooses.
+  // allocation becomes the gradient (gradient_placement.h) and the parameter has no grad. Without
+  // it, or when it returns null, libtorch chooses.
   std::function<std::shared_ptr<void>()> birthplace = {};
   // Tells the factor of the gradient before it is added; called after `arriving`. Without it: 1.
   std::function<double()> factor = {};

@@ -88,7 +88,7 @@ class FieldsPart final : public CheckpointPart {
 
 }  // namespace
 
-MakesPart fields_part(std::function<void(CheckpointFields&)> visit) {
+PartPtr fields_part(std::function<void(CheckpointFields&)> visit) {
   return std::make_unique<FieldsPart>(std::move(visit));
 }
 

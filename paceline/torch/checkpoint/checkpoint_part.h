@@ -42,7 +42,7 @@ class CheckpointPart {
   virtual void load(const SavedItem& saved) = 0;
 };
 
-using MakesPart = std::unique_ptr<CheckpointPart>;
+using PartPtr = std::unique_ptr<CheckpointPart>;
 
 // torch's stream of random numbers; every checkpoint has it.
 inline constexpr const char* kRandomItem = "random";
@@ -50,7 +50,7 @@ inline constexpr const char* kRandomItem = "random";
 // A part under the name of its item.
 struct NamedPart {
   std::string name;
-  MakesPart part;
+  PartPtr part;
   enum class Kind : std::uint8_t { model, random, other } kind = Kind::other;
   bool is_loaded_first = false;
 };
@@ -59,27 +59,27 @@ struct NamedPart {
 //
 // Parameters and buffers. A tensor under several names is saved once, under the first of them in
 // alphabetical order, as safetensors.torch.save_model does.
-MakesPart model_part(const torch::nn::Module& model, HowHeld how_held);
+PartPtr model_part(const torch::nn::Module& model, HowHeld how_held);
 // The stages that this rank has of a model; `elsewhere`: the names of other ranks' tensors.
-MakesPart model_part(std::vector<const torch::nn::Module*> stages, HowHeld how_held,
-                     std::vector<std::string> elsewhere);
+PartPtr model_part(std::vector<const torch::nn::Module*> stages, HowHeld how_held,
+                   std::vector<std::string> elsewhere);
 // The optimizers are asked for at each save and load; several of one type count as one. `ranks` are
 // those that save together; they outlive the part, and so do the names.
 using OptimizerSource = std::function<std::vector<torch::optim::Optimizer*>()>;
-MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held,
-                         Communicator& ranks);
+PartPtr optimizer_part(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held,
+                       Communicator& ranks);
 // The state that a DataParallel keeps beside model and optimizers: residuals, plan, weights.
-MakesPart replicas_part(DataParallel& data_parallel);
+PartPtr replicas_part(DataParallel& data_parallel);
 // The same of a pipeline, whose stages have a DataParallel each; its steps, and masters.
-MakesPart pipeline_part(pipeline::MadeStages& stages, HowHeld how_held);
+PartPtr pipeline_part(pipeline::MadeStages& stages, HowHeld how_held);
 // torch's stream of random numbers on the CPU, of each rank.
-MakesPart random_part();
+PartPtr random_part();
 // The place of a sampler in its data.
-MakesPart data_part(data::DistributedSampler& sampler);
+PartPtr data_part(data::DistributedSampler& sampler);
 // A schedule of learning rates: its counts, and its rates.
-MakesPart scheduler_part(torch::optim::LRScheduler& schedule);
-MakesPart scheduler_part(torch::optim::ReduceLROnPlateauScheduler& schedule);
+PartPtr scheduler_part(torch::optim::LRScheduler& schedule);
+PartPtr scheduler_part(torch::optim::ReduceLROnPlateauScheduler& schedule);
 // Values of the program's own.
-MakesPart fields_part(std::function<void(CheckpointFields&)> visit);
+PartPtr fields_part(std::function<void(CheckpointFields&)> visit);
 
 }  // namespace paceline::checkpointing

@@ -16,7 +16,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/disk.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/checkpoint/checkpoint.h"
 #include "paceline/core/collective/group/values.h"
@@ -66,7 +66,7 @@ class Checkpoints::Impl {
 
   void add(NamedPart part);
   void add_model(std::string name, const torch::nn::Module& model);
-  MakesPart part_of(torch::optim::Optimizer& optimizer);
+  PartPtr part_of(torch::optim::Optimizer& optimizer);
   void add_parallel(std::string name, DataParallel& parallel);
   void add_pipeline(const std::string& name, Pipeline& pipeline);
   std::int64_t resume();
@@ -206,7 +206,7 @@ HowHeld Checkpoints::Impl::how_held() const {
   };
 }
 
-MakesPart Checkpoints::Impl::part_of(torch::optim::Optimizer& optimizer) {
+PartPtr Checkpoints::Impl::part_of(torch::optim::Optimizer& optimizer) {
   return optimizer_part([&optimizer] { return std::vector<torch::optim::Optimizer*>{&optimizer}; },
                         names_, how_held(), *group_);
 }

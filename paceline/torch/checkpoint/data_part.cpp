@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/data/data.h"
 
@@ -153,7 +153,7 @@ class DataPart final : public CheckpointPart {
 
 }  // namespace
 
-MakesPart data_part(data::DistributedSampler& sampler) {
+PartPtr data_part(data::DistributedSampler& sampler) {
   return std::make_unique<DataPart>(sampler);
 }
 

@@ -73,12 +73,12 @@ class ModelPart final : public CheckpointPart {
 
 }  // namespace
 
-MakesPart model_part(const torch::nn::Module& model, HowHeld how_held) {
+PartPtr model_part(const torch::nn::Module& model, HowHeld how_held) {
   return model_part({&model}, std::move(how_held), {});
 }
 
-MakesPart model_part(std::vector<const torch::nn::Module*> stages, HowHeld how_held,
-                     std::vector<std::string> elsewhere) {
+PartPtr model_part(std::vector<const torch::nn::Module*> stages, HowHeld how_held,
+                   std::vector<std::string> elsewhere) {
   return std::make_unique<ModelPart>(std::move(stages), std::move(how_held), std::move(elsewhere));
 }
 

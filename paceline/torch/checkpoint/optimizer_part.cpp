@@ -302,8 +302,8 @@ void OptimizerPart::load(const SavedItem& saved) {
 
 }  // namespace
 
-MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held,
-                         Communicator& ranks) {
+PartPtr optimizer_part(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held,
+                       Communicator& ranks) {
   return std::make_unique<OptimizerPart>(std::move(optimizers), names, std::move(how_held), ranks);
 }
 

@@ -40,7 +40,7 @@ class RandomPart final : public CheckpointPart {
 
 }  // namespace
 
-MakesPart random_part() {
+PartPtr random_part() {
   return std::make_unique<RandomPart>();
 }
 

@@ -169,11 +169,11 @@ class PipelinePart final : public CheckpointPart {
 
 }  // namespace
 
-MakesPart pipeline_part(pipeline::MadeStages& stages, HowHeld how_held) {
+PartPtr pipeline_part(pipeline::MadeStages& stages, HowHeld how_held) {
   return std::make_unique<PipelinePart>(stages, std::move(how_held));
 }
 
-MakesPart replicas_part(DataParallel& data_parallel) {
+PartPtr replicas_part(DataParallel& data_parallel) {
   return std::make_unique<ReplicasPart>(data_parallel);
 }
 

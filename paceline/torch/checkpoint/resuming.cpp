@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/base/number.h"
-#include "paceline/core/base/own_lines.h"
 #include "paceline/torch/checkpoint/common_failure.h"
 #include "paceline/torch/checkpoint/resume_point.h"
 #include "paceline/torch/checkpoint/saved_item.h"
@@ -85,8 +85,8 @@ std::optional<std::uint64_t> Resuming::find(const std::vector<NamedPart>& parts)
     for (const std::string& line : point.damaged) warn(line);
     const std::string& path = directory_.path();
     if (!point.step && !point.damaged.empty()) throw_none_is_whole(path, point);
-    if (point.step) inform(fmt::format("going on from {}", directory_.path_of(*point.step)));
-    else inform(fmt::format("no checkpoint in {}: beginning at step 0", path));
+    if (point.step) log_info(fmt::format("going on from {}", directory_.path_of(*point.step)));
+    else log_info(fmt::format("no checkpoint in {}: beginning at step 0", path));
     if (point.step) told = std::to_string(*point.step);
   });
   return number_in<std::uint64_t>(broadcast_bytes(group_, told));
@@ -112,7 +112,7 @@ Resuming::Loaded Resuming::load(std::uint64_t step, const std::vector<NamedPart>
   together(group_, [&] {
     manifest = checkpoint::read_manifest(disk_, path).value();
     ItemChoice::Chosen chosen = chosen_items(manifest, parts, path);
-    if (group_.rank() == 0 && !chosen.told.empty()) inform(chosen.told);
+    if (group_.rank() == 0 && !chosen.told.empty()) log_info(chosen.told);
     loaded.items = std::move(chosen.loaded);
     for (const NamedPart& part : parts) {
       if (std::ranges::find(loaded.items, part.name) == loaded.items.end()) continue;

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/equal/replica_check.h"
@@ -90,7 +90,7 @@ void Saving::look_at_own_work() {
   if (!is_ready(closing_)) return;
   const Result<> closed = closing_.get();
   if (closed) {
-    inform_debug(fmt::format("the checkpoint of step {} is committed", step_));
+    log_debug(fmt::format("the checkpoint of step {} is committed", step_));
     run_.on_committed(step_);
   } else {
     tell_failure(closed.error().what);

@@ -141,10 +141,10 @@ class SchedulerPart final : public CheckpointPart {
 
 }  // namespace
 
-MakesPart scheduler_part(LRScheduler& schedule) {
+PartPtr scheduler_part(LRScheduler& schedule) {
   return std::make_unique<SchedulerPart<ScheduleState, LRScheduler>>(schedule);
 }
-MakesPart scheduler_part(ReduceLROnPlateauScheduler& schedule) {
+PartPtr scheduler_part(ReduceLROnPlateauScheduler& schedule) {
   return std::make_unique<SchedulerPart<PlateauState, ReduceLROnPlateauScheduler>>(schedule);
 }
 

@@ -37,7 +37,7 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
       dense_(parts.dense.size()),
       group_(group),
       step_{.weight = {},
-            .facts = StepFacts(group, parts.training),
+            .facts = StepAgreement(group, parts.training),
             .passes = Passes(parameters_, options.backward_passes_per_step),
             .figures = StepFigures(parts.dense, group, job),
             .failure = {}},
@@ -154,7 +154,7 @@ void GradientAveraging::steps_by(const Optimizers& optimizers) {
   step_.facts.compare(fingerprint_of_rates(optimizers));
 }
 
-StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
+StepOutcome GradientAveraging::end_step(PerParameterOptimizers* updates) {
   step_.failure.rethrow();
   if (step_.passes.is_paused())
     throw_misuse(
@@ -190,7 +190,7 @@ StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
 }
 
 // Sends what is left, waits, and hands the means out, or lets them come.
-StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
+StepOutcome GradientAveraging::collect(PerParameterOptimizers* updates) {
   const StepWeights weights = weights_of_all();
   StepOutcome outcome{.root = weights.root, .has_writes = weights.has_writes};
   if (weights.total == 0) {

@@ -8,9 +8,9 @@
 //                                     parameters; or lets them come later, and waits for each when
 //                                     it is asked for
 //
-// The first gradient of a step tells all ranks this rank's weight (step_facts.h). Buckets leave as
-// soon as all weights are known, each gradient times this rank's share (outgoing_buckets.h); which
-// parameters were used is told at the end.
+// The first gradient of a step tells all ranks this rank's weight (step_agreement.h). Buckets leave
+// as soon as all weights are known, each gradient times this rank's share (outgoing_buckets.h);
+// which parameters were used is told at the end.
 //
 // A rank gets its means in one of three forms (means.h): its own gradients where it has no peers,
 // whole means over a path that a schedule plans (scheduled_path.h), or pieces of them. Which
@@ -60,11 +60,11 @@ class GradientAveraging final : public Synchrony {
   void follow(ParameterWrites& writes) override { writes_ = &writes; }
   // Tells this rank's weight already before the step's first gradient. It must not change then.
   void tell_weight();
-  // Its facts are told on this lane (StepFacts::watch).
+  // Its facts are told on this lane (StepAgreement::watch).
   void watch_facts(const WatchedLane& lane, std::function<std::string()> where) {
     step_.facts.watch(lane, std::move(where));
   }
-  // They pass to StepFacts.
+  // They pass to StepAgreement.
   WatchedLane::Call tell_reading(std::size_t unit);
   void wait_for_reading(const WatchedLane::Call& told);
   // Whether some rank has weight 0 in this step. It waits for all weights. REQUIRES: tell_weight().
@@ -75,7 +75,7 @@ class GradientAveraging final : public Synchrony {
   void steps_by(const Optimizers& optimizers) override;
   // With `updates`, means may be under way still where the schedule crosses the barrier
   // (incoming_means.h).
-  StepOutcome end_step(OwnUpdates* updates) override;
+  StepOutcome end_step(PerParameterOptimizers* updates) override;
   void stepped(const Optimizers& optimizers, double seconds) override;
   void drain() override { incoming_.drain(); }
   bool is_under_way() const override { return incoming_.are_under_way(); }
@@ -94,7 +94,7 @@ class GradientAveraging final : public Synchrony {
 
  private:
   void begin();
-  StepOutcome collect(OwnUpdates* updates);
+  StepOutcome collect(PerParameterOptimizers* updates);
   StepWeights weights_of_all();
   std::vector<bool> used_by_any();
   void report(const StepOutcome& outcome);

@@ -1,5 +1,5 @@
 // The memory in which gradients travel: one slot for each parameter, the slots of a bucket side by
-// side. A gradient comes into its slot by being born there (bridge/gradient_birth.h), or in one
+// side. A gradient comes into its slot by being born there (bridge/gradient_placement.h), or in one
 // copy.
 #pragma once
 

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/aggregate.h"
 #include "paceline/torch/gradient/gradient_buckets.h"
@@ -194,7 +194,7 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   if (++plans_ == 1 && group.rank() == 0) {
     tell_what_may_vary();
     if (whole_tensors_.are_all) warn(whole_tensors_.text);
-    else if (!whole_tensors_.text.empty()) inform(whole_tensors_.text);
+    else if (!whole_tensors_.text.empty()) log_info(whole_tensors_.text);
   }
   is_observing_ = false;
   if (measures()) {
@@ -221,7 +221,7 @@ void GradientSchedule::tell_what_may_vary() const {
       " and which travel whole, so results may differ from run to run. To fix "
       "the choice, resume from a checkpoint of a run that has made it (paceline::Checkpoints), or "
       "take a schedule that encodes all of them, such as 'merged'");
-  inform(text);
+  log_info(text);
 }
 
 // For the offers that were chosen.

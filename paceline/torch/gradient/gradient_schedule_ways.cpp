@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/gradient_schedule.h"
 
@@ -119,7 +119,7 @@ std::optional<GradientLayout> GradientSchedule::tried(Communicator& group, doubl
 
 void GradientSchedule::tell_trial() const {
   constexpr double kMilli = 1e3;
-  inform(
+  log_info(
       c10::str("aggregate automatic: the forecasts of both ways were close, so each was taken "
                "for ",
                schedule::PathTrial::kSteps, " steps: the one with the shorter forecast took ",
@@ -131,12 +131,12 @@ void GradientSchedule::tell_trial() const {
 void GradientSchedule::tell_way(const schedule::Model& model, const Plan& plan) const {
   constexpr double kMilli = 1e3;
   const auto milliseconds = [&](const Plan& of) { return kMilli * forecast(model, of); };
-  inform(c10::str("aggregate automatic: schedule '", name_, "' takes a step of ",
-                  milliseconds(plan),
-                  " ms by the forecast; with all of its gradients among the "
-                  "ranks ",
-                  milliseconds(on_path(Path::all_to_all, plan)), " ms, with all over the servers ",
-                  milliseconds(on_path(Path::server, plan)), " ms"));
+  log_info(
+      c10::str("aggregate automatic: schedule '", name_, "' takes a step of ", milliseconds(plan),
+               " ms by the forecast; with all of its gradients among the "
+               "ranks ",
+               milliseconds(on_path(Path::all_to_all, plan)), " ms, with all over the servers ",
+               milliseconds(on_path(Path::server, plan)), " ms"));
 }
 
 }  // namespace paceline::parallel

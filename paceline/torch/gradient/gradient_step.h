@@ -3,7 +3,7 @@
 
 #include "paceline/torch/gradient/final_failure.h"
 #include "paceline/torch/gradient/passes.h"
-#include "paceline/torch/gradient/step_facts.h"
+#include "paceline/torch/gradient/step_agreement.h"
 #include "paceline/torch/gradient/step_figures.h"
 #include "paceline/torch/replica/rank_weight.h"
 
@@ -11,7 +11,7 @@ namespace paceline::parallel {
 
 struct GradientStep {
   RankWeight weight;  // of this rank's batch
-  StepFacts facts;
+  StepAgreement facts;
   Passes passes;
   StepFigures figures;
   FinalFailure failure;

@@ -33,7 +33,7 @@ bool IncomingMeans::wait_for(std::size_t bucket) {
   return step_.figures.waiting([&] { return telling(when, [&] { return means_.wait(bucket); }); });
 }
 
-void IncomingMeans::let_come(std::vector<bool> used, OwnUpdates& updates) {
+void IncomingMeans::let_come(std::vector<bool> used, PerParameterOptimizers& updates) {
   used_ = std::move(used);
   updates_ = &updates;
   in_flight_.assign(means_.layout().groups.size(), true);

@@ -9,8 +9,8 @@
 #include "paceline/torch/gradient/gradient_step.h"
 #include "paceline/torch/gradient/means.h"
 #include "paceline/torch/gradient/outgoing_buckets.h"
-#include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/parts/model_parts.h"
+#include "paceline/torch/replica/per_parameter_optimizers.h"
 
 namespace paceline::parallel {
 
@@ -27,7 +27,7 @@ class IncomingMeans {
   bool publish(const std::vector<bool>& used);
 
   // Lets them come; `updates` steps with them.
-  void let_come(std::vector<bool> used, OwnUpdates& updates);
+  void let_come(std::vector<bool> used, PerParameterOptimizers& updates);
   bool are_under_way() const { return are_under_way_; }
   // Updates the parameter, if its means are not back.
   void before_use(std::size_t parameter);
@@ -47,7 +47,7 @@ class IncomingMeans {
   GradientStep& step_;
   std::vector<bool> used_;       // by parameter, in the step that is under way
   std::vector<bool> in_flight_;  // by bucket: the step ended, and its means are not back
-  OwnUpdates* updates_ = nullptr;
+  PerParameterOptimizers* updates_ = nullptr;
   bool are_under_way_ = false;
 };
 

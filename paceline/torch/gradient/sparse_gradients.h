@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/gradient/step_facts.h"
+#include "paceline/torch/gradient/step_agreement.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {

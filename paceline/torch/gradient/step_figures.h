@@ -11,7 +11,7 @@
 #include "paceline/core/job/job.h"
 #include "paceline/core/observe/model_recorder.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/gradient/step_facts.h"
+#include "paceline/torch/gradient/step_agreement.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"

@@ -44,7 +44,7 @@ void SQN::measure_curvature(const LossClosure& loss, const std::function<void()>
     throw_misuse("SQN::measure_curvature() is due when wants_curvature() is true, and it is not");
   zero_grad();
   {
-    const Elsewhere at_average(parameters_.tensors(), parameters_.parts(average_));
+    const ScopedValues at_average(parameters_.tensors(), parameters_.parts(average_));
     // The gradient of g.s is the Hessian times s. It arrives in the grads, as a loss's does, so
     // what averages gradients over ranks averages it too.
     const at::AutoGradMode with_gradients(true);

@@ -51,10 +51,10 @@ inline at::Tensor loss_of_closure(const torch::optim::Optimizer::LossClosure& cl
 }
 
 // While it lives, parameters have other values; its end gives them theirs back.
-class Elsewhere {
+class ScopedValues {
  public:
   // REQUIRES: values of the parameters' shapes.
-  Elsewhere(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& values)
+  ScopedValues(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& values)
       : parameters_(std::move(parameters)) {
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -62,12 +62,12 @@ class Elsewhere {
       parameters_[i].copy_(values[i]);
     }
   }
-  ~Elsewhere() {
+  ~ScopedValues() {
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].copy_(own_values_[i]);
   }
-  Elsewhere(const Elsewhere&) = delete;
-  Elsewhere& operator=(const Elsewhere&) = delete;
+  ScopedValues(const ScopedValues&) = delete;
+  ScopedValues& operator=(const ScopedValues&) = delete;
 
  private:
   std::vector<at::Tensor> parameters_, own_values_;

@@ -46,7 +46,7 @@ void SVRG::subtract_at_snapshot(const LossClosure& loss) {
         "SVRG::subtract_at_snapshot(): there is no snapshot; compute the gradient of all samples "
         "and call take_snapshot() first");
   }
-  const Elsewhere at_snapshot(parameters, snapshots);
+  const ScopedValues at_snapshot(parameters, snapshots);
   const at::AutoGradMode with_gradients(true);
   const auto gradients = torch::autograd::grad({loss()}, parameters, {}, /*retain_graph=*/false,
                                                /*create_graph=*/false, /*allow_unused=*/true);

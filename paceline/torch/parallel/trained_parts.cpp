@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/torch/parallel/option_ranges.h"
 #include "paceline/torch/strategy/strategy.h"
 #include "paceline/torch/tensor/tensor.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/collective/group/values.h"
 
 namespace paceline::pipeline {

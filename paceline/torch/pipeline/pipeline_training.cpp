@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_run.h"

@@ -55,7 +55,7 @@ struct DataParallelOptions {
   // Lets libtorch compute gradients right into the memory they travel in, where it can, instead of
   // copying them there (5 % of a step of an mlp). For that libtorch's CPU allocator is replaced, in
   // the whole process and to its end, by one that forwards to the old one.
-  bool born_in_place = true;
+  bool compute_in_place = true;
   // Decides which gradients travel together, and when (docs/schedules/): `buckets` as above, or
   // another policy: barrier, wait_free, merged, priority, general. merged, priority and general
   // measure the links while the first steps go by in buckets, and plan; they plan again when steps

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/torch/replica/equal/failed_end.h"
 #include "paceline/torch/replica/equal/replica_check.h"
 

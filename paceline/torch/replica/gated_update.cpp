@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/torch/replica/grads/gradient_elsewhere.h"
 
 namespace paceline::parallel {
@@ -19,7 +19,7 @@ constexpr double kNothing = 1e18, kOfNoRank = 1e15;
 }  // namespace
 
 GatedUpdate::GatedUpdate(const ModelParts& parts, Job* job, const DataParallelOptions& options,
-                         std::unique_ptr<Numbers> numbers)
+                         std::unique_ptr<MixedPrecision> numbers)
     : parts_(parts),
       job_(job),
       max_norm_(options.max_grad_norm),

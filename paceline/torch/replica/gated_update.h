@@ -18,7 +18,7 @@
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/ended_step.h"
 #include "paceline/torch/replica/grads/finite_watch.h"
-#include "paceline/torch/replica/grads/numbers.h"
+#include "paceline/torch/replica/grads/mixed_precision.h"
 #include "paceline/torch/replica/leaves.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
@@ -31,7 +31,7 @@ class GatedUpdate {
   // `parts` outlive this. `job`: of the group; null: unknown. `numbers`: those of
   // options.precision; null: gradients and updates are as they come.
   GatedUpdate(const ModelParts& parts, Job* job, const DataParallelOptions& options,
-              std::unique_ptr<Numbers> numbers);
+              std::unique_ptr<MixedPrecision> numbers);
 
   // Goes on among these ranks. `calls`: for what is told beside gradients; null: one rank.
   void bind(Communicator& group, Communicator* calls);
@@ -42,7 +42,7 @@ class GatedUpdate {
   // the other way round.
   void require_same_scale(const JsonReader::Json& saved) const;
 
-  Numbers* numbers() const { return numbers_.get(); }
+  MixedPrecision* numbers() const { return numbers_.get(); }
   bool is_gate() const { return numbers_ != nullptr || max_norm_ > 0 || finite_.looks(); }
   // Whether gradient_made() has to be called.
   bool sees_gradients() const;
@@ -95,7 +95,7 @@ class GatedUpdate {
   Job* const job_;
   const double max_norm_;  // 0: gradients are not clipped
   const std::string precision_;
-  const std::unique_ptr<Numbers> numbers_;
+  const std::unique_ptr<MixedPrecision> numbers_;
   FiniteWatch finite_;
   Communicator* group_ = nullptr;
   Communicator* calls_ = nullptr;

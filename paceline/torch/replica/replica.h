@@ -6,10 +6,10 @@
 // part of a tensor each rank holds. The sub-room equal/ compares replicas (replica_check.h) and
 // brings tensors together (coalesced.h). What a user says of a DataParallel is
 // data_parallel_options.h, with the optimizers that it may own (optimizer_factory.h,
-// own_updates.h); optimizer_mean.h takes the mean over all ranks of what optimizers keep; what a
-// step did is step_report.h; clip_grad_norm.h clips mean gradients; the
-// sub-room grads/ tells where they lie (gradient_note.h, gradient_elsewhere.h), what becomes of a
-// step in which one is not finite (finite_watch.h) and of a training in 16 bits (numbers.h); waits
+// per_parameter_optimizers.h); optimizer_mean.h takes the mean over all ranks of what optimizers
+// keep; what a step did is step_report.h; clip_grad_norm.h clips mean gradients; the sub-room
+// grads/ tells where they lie (gradient_note.h, gradient_elsewhere.h), what becomes of a step in
+// which one is not finite (finite_watch.h) and of a training in 16 bits (mixed_precision.h); waits
 // that cannot end are ended by watch/wait_watch.h.
 //
 // Replicas (replicas.h) holds this together: hooks on the parameters (gradient_hooks.h), the weight
@@ -28,7 +28,7 @@
 #include "paceline/torch/replica/grads/finite_watch.h"
 #include "paceline/torch/replica/grads/gradient_elsewhere.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
-#include "paceline/torch/replica/grads/numbers.h"
+#include "paceline/torch/replica/grads/mixed_precision.h"
 #include "paceline/torch/replica/optimizer_mean.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/parts/placement.h"

@@ -30,7 +30,7 @@ void require_elementwise(const torch::optim::Optimizer& optimizer) {
 
 Replicas::Replicas(ModelParts parts, Communicator& group, Job* job,
                    const DataParallelOptions& options, MakeSynchrony make_synchrony,
-                   std::unique_ptr<Numbers> numbers)
+                   std::unique_ptr<MixedPrecision> numbers)
     : parts_(std::move(parts)),
       job_(job),
       options_(options),
@@ -66,7 +66,7 @@ void Replicas::bind(Communicator& group, int root) {
   calls_.reset();
   equalise(parts_, group, root, options_);
   parts_.training = group.size() > 1 ? agreed_training(group) : 0;
-  if (Numbers* const numbers = gates_.numbers()) numbers->bind(group);
+  if (MixedPrecision* const numbers = gates_.numbers()) numbers->bind(group);
   write_model(parts_);
   group_ = &group;
   thread_ = OwnThread();
@@ -76,7 +76,7 @@ void Replicas::bind(Communicator& group, int root) {
   buffers_ = std::make_unique<SharedBuffers>(
       with_buffers ? tensors_of(parts_.buffers) : std::vector<at::Tensor>(), group);
   if (options_.optimizer && updates_ == nullptr)
-    updates_ = std::make_unique<OwnUpdates>(options_.optimizer);
+    updates_ = std::make_unique<PerParameterOptimizers>(options_.optimizer);
   if (updates_) updates_->bind(parts_.trained());
   if (updates_ && parts_.placements.group() != nullptr) {
     for (const auto* optimizer : updates_->optimizers()) require_elementwise(*optimizer);
@@ -101,7 +101,7 @@ void Replicas::begin_synchrony(MadeSynchrony made) {
                      .weight = weight_,
                      .arriving = [this](std::size_t i) { return arriving(i); },
                      .master_arriving = [this] { masters_follow_writes(); }},
-                    options_.born_in_place && group_->size() > 1);
+                    options_.compute_in_place && group_->size() > 1);
   writes_ = std::make_unique<ParameterWrites>(parts_.trained_and_frozen());
   synchrony_->follow(*writes_);
   synchrony_->weigh(weight_.now());
@@ -197,7 +197,7 @@ void Replicas::resume() {
 // --- the end of a step ---
 
 // A rank that complains ends the step with the others before it does.
-EndedStep Replicas::end_step(OwnUpdates* updates) {
+EndedStep Replicas::end_step(PerParameterOptimizers* updates) {
   require_no_consensus();
   gates_.begin_end();
   EndedStep ended{.not_hooked = not_hooked_parameter(parts_, hooks_),
@@ -253,7 +253,7 @@ bool Replicas::synchronize(torch::optim::Optimizer* optimizer) {
   thread_.require("DataParallel::synchronize");
   gates_.refuse_clipped_parts();
   gates_.end_left_out_step();
-  if (const Numbers* const numbers = gates_.numbers()) numbers->require_scaled();
+  if (const MixedPrecision* const numbers = gates_.numbers()) numbers->require_scaled();
   synchronized_.reset();
   if (sees_updates()) {
     throw_misuse(c10::str("DataParallel::synchronize() would end a step whose update synchrony \"",
@@ -416,7 +416,7 @@ EndedStep Replicas::end_gated_step(bool& may_update) {
   EndedStep ended;
   const auto before = std::exchange(synchronized_, std::nullopt);
   if (synchrony().has_gradients()) gates_.end_left_out_step();
-  const Numbers* const numbers = gates_.numbers();
+  const MixedPrecision* const numbers = gates_.numbers();
   const bool has_ended =
       numbers ? numbers->is_unscaled() : before && updates_ && !synchrony().has_gradients();
   if (has_ended) {
@@ -461,7 +461,7 @@ bool Replicas::step_gated_updates() {
 }
 
 // True: the step changes nothing, because a gradient is not finite that has not gone anywhere.
-bool Replicas::leaves_out_own_step(OwnUpdates* updates) {
+bool Replicas::leaves_out_own_step(PerParameterOptimizers* updates) {
   if (!gates_.looks_at_own_steps()) return false;
   require_no_consensus();
   EndedStep ended;

@@ -24,10 +24,10 @@
 #include "paceline/torch/replica/gated_update.h"
 #include "paceline/torch/replica/gradient_hooks.h"
 #include "paceline/torch/replica/grads/computed_parameters.h"
-#include "paceline/torch/replica/grads/numbers.h"
+#include "paceline/torch/replica/grads/mixed_precision.h"
 #include "paceline/torch/replica/leaves.h"
-#include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/parts/model_parts.h"
+#include "paceline/torch/replica/per_parameter_optimizers.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/synchrony.h"
 
@@ -42,7 +42,7 @@ class Replicas {
   // `job`: of the group; null: unknown. `numbers`: those of options.precision; null: gradients and
   // updates are as they come. Collective.
   Replicas(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options,
-           MakeSynchrony make_synchrony, std::unique_ptr<Numbers> numbers = nullptr);
+           MakeSynchrony make_synchrony, std::unique_ptr<MixedPrecision> numbers = nullptr);
   ~Replicas();
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
@@ -121,10 +121,10 @@ class Replicas {
   void note_update(StepEnd end);
   void masters_follow_writes();
   bool arriving(std::size_t parameter);
-  EndedStep end_step(OwnUpdates* updates);
+  EndedStep end_step(PerParameterOptimizers* updates);
   EndedStep end_gated_step(bool& may_update);
   void pass_gates(EndedStep& ended);
-  bool leaves_out_own_step(OwnUpdates* updates);
+  bool leaves_out_own_step(PerParameterOptimizers* updates);
   void require_no_consensus() const;
   void end_update(bool has_updated);
   void finish_updates();
@@ -147,7 +147,7 @@ class Replicas {
   BatchWeight weight_;
   bool is_paused_ = false;
   std::unique_ptr<SharedBuffers> buffers_;
-  std::unique_ptr<OwnUpdates> updates_;  // none: the caller has an optimizer
+  std::unique_ptr<PerParameterOptimizers> updates_;  // none: the caller has an optimizer
   GatedUpdate gates_;
   std::unique_ptr<ParameterWrites> writes_;
   std::unique_ptr<Synchrony> synchrony_;

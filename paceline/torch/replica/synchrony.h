@@ -21,10 +21,10 @@
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/replica/data_parallel_options.h"
-#include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/parts/parameter_pieces.h"
 #include "paceline/torch/replica/parts/parameter_writes.h"
+#include "paceline/torch/replica/per_parameter_optimizers.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony_state.h"
@@ -89,14 +89,14 @@ class Synchrony {
   virtual void steps_by(const Optimizers&) {}
   // Ends the step, together with all ranks. `updates` are optimizers that it steps itself, unless
   // there is a complaint; null: the caller has one.
-  virtual StepOutcome end_step(OwnUpdates* updates) = 0;
+  virtual StepOutcome end_step(PerParameterOptimizers* updates) = 0;
   // Whether gradients stay this rank's own until end_step(), so that a step may be left out before
   // anything of it was sent.
   virtual bool keeps_gradients() const { return false; }
   // Ends the step in place of end_step(updates): its gradients are gone, and it counts for nothing.
   // All ranks call it in a step, or, where not steps_together(), this one alone does. REQUIRES:
   // keeps_gradients().
-  virtual void leave_out_step(OwnUpdates* updates) { static_cast<void>(updates); }
+  virtual void leave_out_step(PerParameterOptimizers* updates) { static_cast<void>(updates); }
   // Called after a step that ended with gradients: optimizers step that nobody here sees, before
   // the next step.
   virtual void await_own_step() {}

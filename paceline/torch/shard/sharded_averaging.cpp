@@ -215,7 +215,7 @@ void ShardedAveraging::gradient_made(std::size_t i) {
   if (--left_[unit] == 0) communicating([&] { gathers_.finished(unit); });
 }
 
-parallel::StepOutcome ShardedAveraging::end_step(parallel::OwnUpdates*) {
+parallel::StepOutcome ShardedAveraging::end_step(parallel::PerParameterOptimizers*) {
   if (gathers_.is_held()) {
     throw_misuse(
         "a step was ended while DataParallel::gathered() holds all parameters: end its guard "

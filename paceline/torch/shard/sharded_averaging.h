@@ -41,7 +41,7 @@ class ShardedAveraging final : public parallel::Synchrony {
   void steps_by(const parallel::Optimizers& optimizers) override {
     averaging_->steps_by(optimizers);
   }
-  parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
+  parallel::StepOutcome end_step(parallel::PerParameterOptimizers* updates) override;
   void await_own_step() override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
   void drain() override;

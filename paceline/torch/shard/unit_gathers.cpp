@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 
 namespace paceline::shard {
 namespace {
 
 // The same bytes as elements of another type.
-template <typename Numbers>
-Numbers as(const Numbers& numbers, Dtype dtype) {
+template <typename MixedPrecision>
+MixedPrecision as(const MixedPrecision& numbers, Dtype dtype) {
   return {numbers.data, numbers.size_bytes() / size_of(dtype), dtype};
 }
 

@@ -48,7 +48,8 @@ class Diary final : public Machine {
 struct Stream {
   Diary sender, receiver;
   VirtualNetwork network;
-  Stream(std::uint64_t seed, const Weather& weather, std::uint32_t count) : network(seed, weather) {
+  Stream(std::uint64_t seed, const NetworkFaults& weather, std::uint32_t count)
+      : network(seed, weather) {
     sender.answer = [count](const Diary::Line& line) {
       Actions actions;
       for (std::uint32_t i = 0; line.what == 'm' && i < count; ++i)
@@ -63,7 +64,7 @@ struct Stream {
 
 TEST(VirtualNetwork, DeliversEachMessageOnceInOrderWithinTheDelays) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const Weather weather = {.least_delay = 5us, .most_delay = 9us};
+    const NetworkFaults weather = {.least_delay = 5us, .most_delay = 9us};
     Stream stream(seed, weather, 50);
     stream.network.run();
     ASSERT_EQ(stream.receiver.lines.size(), 50u);
@@ -93,7 +94,7 @@ TEST(VirtualNetwork, LossAndDuplicationHaveTheSharesThatTheWeatherSays) {
 }
 
 TEST(VirtualNetwork, TheSameSeedIsTheSameRunAndAnotherSeedIsAnother) {
-  const Weather weather = {.loss = .1, .duplication = .1, .overtaking = true};
+  const NetworkFaults weather = {.loss = .1, .duplication = .1, .overtaking = true};
   Stream one(7, weather, 100), same(7, weather, 100), other(8, weather, 100);
   for (Stream* stream : {&one, &same, &other}) stream->network.run();
   EXPECT_EQ(one.receiver.lines, same.receiver.lines);

@@ -1,5 +1,5 @@
 // Servers that are no ranks, as threads: what they keep for the workers of their job.
-// Also covers paceline/core/server/declaring.cpp and paceline/core/job/companion.cpp.
+// Also covers paceline/core/server/declaring.cpp and paceline/core/job/job_extension.cpp.
 #include "paceline/core/server/serve.h"
 
 #include <fmt/format.h>

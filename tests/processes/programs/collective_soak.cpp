@@ -25,14 +25,14 @@
 #include "paceline/core/collective/program/partition.h"
 #include "paceline/core/job/job.h"
 #include "tests/support/arena.h"
-#include "tests/support/numbers.h"
+#include "tests/support/mixed_precision.h"
 
 namespace {
 
 using namespace paceline;
 using collective::Partition;
 using collective::Range;
-using test::Numbers;
+using test::MixedPrecision;
 
 constexpr int kThreads = 3, kGroups = 5;
 constexpr long kPhases = 10, kLongestPhase = 20'000;  // calls; after a phase come other groups
@@ -122,7 +122,7 @@ class Call {
  private:
   struct Wanted {
     Buffer buffer;
-    Numbers row;
+    MixedPrecision row;
     std::size_t first;
   };
 
@@ -135,12 +135,12 @@ class Call {
     of(group_.rank()).fill(buffer, first);
     return buffer;
   }
-  Numbers of(int rank) const { return Numbers::of(draw_.dtype, rank); }
+  MixedPrecision of(int rank) const { return MixedPrecision::of(draw_.dtype, rank); }
   Buffer part(Buffer whole, const Range& range) const {
     return {whole.data + range.offset * size_of(draw_.dtype), range.count, draw_.dtype};
   }
   Range part_of(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
-  void expect(Buffer buffer, Numbers row, std::size_t first = 0) {
+  void expect(Buffer buffer, MixedPrecision row, std::size_t first = 0) {
     wanted_.push_back({buffer, std::move(row), first});
   }
 
@@ -159,7 +159,9 @@ class Call {
     }
   }
 
-  Numbers reduced() const { return Numbers::reduced(draw_.dtype, draw_.op, group_.size()); }
+  MixedPrecision reduced() const {
+    return MixedPrecision::reduced(draw_.dtype, draw_.op, group_.size());
+  }
 
   void all_reduce() {
     const Buffer in = filled(draw_.count), out = in_place_ ? in : take(draw_.count);

@@ -11,9 +11,9 @@ namespace paceline::data {
 namespace {
 
 // Sample i is the number i.
-class Numbers : public torch::data::datasets::Dataset<Numbers> {
+class MixedPrecision : public torch::data::datasets::Dataset<MixedPrecision> {
  public:
-  explicit Numbers(std::int64_t count) : count_(count) {}
+  explicit MixedPrecision(std::int64_t count) : count_(count) {}
   torch::data::Example<> get(std::size_t index) override {
     return {torch::full({1}, static_cast<std::int64_t>(index)), torch::zeros({1})};
   }
@@ -48,7 +48,7 @@ TEST(DistributedSampler, ALoaderGivesTheShareOfEachRankInEachEpoch) {
           ShareOptions options{.rank = rank, .world_size = ranks, .seed = 11, .drop_last = drop};
           DistributedSampler sampler(static_cast<std::size_t>(samples), options);
           const auto loader = torch::data::make_data_loader(
-              Numbers(samples).map(torch::data::transforms::Stack<>()), sampler,
+              MixedPrecision(samples).map(torch::data::transforms::Stack<>()), sampler,
               torch::data::DataLoaderOptions(3));
           for (const std::int64_t epoch : {0, 1, 5}) {
             sampler.set_epoch(epoch);
@@ -106,8 +106,8 @@ TEST(DistributedSampler, SamplesConsumedBeforeAreLeftOutOfTheFirstEpochAlone) {
   ShareOptions options{.rank = 1, .world_size = 2, .seed = 3, .epoch = 4, .consumed = 12};
   DistributedSampler sampler(31, options);
   const auto loader =
-      torch::data::make_data_loader(Numbers(31).map(torch::data::transforms::Stack<>()), sampler,
-                                    torch::data::DataLoaderOptions(3));
+      torch::data::make_data_loader(MixedPrecision(31).map(torch::data::transforms::Stack<>()),
+                                    sampler, torch::data::DataLoaderOptions(3));
   for (const std::int64_t epoch : {4, 5, 6}) {
     sampler.set_epoch(epoch);
     EXPECT_EQ(epoch_of(*loader, 3), share_in(31, options, epoch, epoch == 4 ? 12 : 0));
@@ -126,8 +126,8 @@ TEST(DistributedSampler, ALoadedPlaceIsWhereTheNextEpochOfALoaderBegins) {
   saved.save_to(stream);
   DistributedSampler other(31, options);
   const auto loader =
-      torch::data::make_data_loader(Numbers(31).map(torch::data::transforms::Stack<>()), other,
-                                    torch::data::DataLoaderOptions(3));
+      torch::data::make_data_loader(MixedPrecision(31).map(torch::data::transforms::Stack<>()),
+                                    other, torch::data::DataLoaderOptions(3));
   torch::serialize::InputArchive archive;
   archive.load_from(stream);
   other.load(archive);
@@ -144,7 +144,7 @@ void expect_places_of(std::size_t workers, std::size_t max_jobs, std::int64_t sa
   auto options = torch::data::DataLoaderOptions(3).workers(workers);
   if (max_jobs > 0) options.max_jobs(max_jobs);
   const auto loader = torch::data::make_data_loader(
-      Numbers(samples).map(torch::data::transforms::Stack<>()), sampler, options);
+      MixedPrecision(samples).map(torch::data::transforms::Stack<>()), sampler, options);
   sampler.taken_ahead(loader->options().max_jobs);
   for (const std::int64_t epoch : {0, 1}) {
     sampler.set_epoch(epoch);

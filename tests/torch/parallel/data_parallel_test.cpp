@@ -163,8 +163,8 @@ TEST(DataParallel, GradientsBornInPlaceEqualCopiedOnesBitForBitAndKeptOnesStay) 
       kept.push_back(kept.size() % 2 == 0 ? gradient : gradient.detach());
       as_seen.push_back(gradient.clone());
     });
-    DataParallel parallel(net, job,
-                          {.first_bucket_bytes = 600, .bucket_bytes = 1200, .born_in_place = born});
+    DataParallel parallel(
+        net, job, {.first_bucket_bytes = 600, .bucket_bytes = 1200, .compute_in_place = born});
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
     for (int step = 0; step < 8; ++step) {
       const at::Tensor x = at::randn(

@@ -229,11 +229,11 @@ TEST(WholeSteps, AGradientThatUserCodeKeepsIsNotOverwrittenByTheNextStep) {
       [](const at::Tensor& grad) { return grad.detach(); },
       [](const at::Tensor& grad) { return grad.view({-1}); }};
   for (const auto& keep : ways) {
-    for (const bool born_in_place : {true, false}) {
+    for (const bool compute_in_place : {true, false}) {
       run_ranks(2, [&](Job& job) {
         Net net, one;
         auto options = kSmallBuckets;
-        options.born_in_place = born_in_place;
+        options.compute_in_place = compute_in_place;
         DataParallel parallel(net, job, options);
         std::vector<std::pair<at::Tensor, at::Tensor>> kept;  // and their values
         for (int step = 0; step < 4; ++step) {

@@ -61,7 +61,7 @@ void signal_if_it_catches(pid_t pid, int signal) {
 
 }  // namespace
 
-void signal_those_that_catch(int signal) {
+void signal_processes_with_handler(int signal) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const auto pid = number_in<int>(entry.path().filename().string());

@@ -5,6 +5,6 @@ namespace paceline::launch {
 
 // To each process of the caller's process group that catches the signal. One that does not, such as
 // a shell around a program, would be ended by it.
-void signal_those_that_catch(int signal);
+void signal_processes_with_handler(int signal);
 
 }  // namespace paceline::launch

@@ -143,7 +143,7 @@ class Shim {
     unsigned char signal = 0;
     const auto got = ::read(orders_.lifeline, &signal, 1);
     if (got == 1) {
-      if (signal == SIGUSR1 || signal == SIGUSR2) return signal_those_that_catch(signal);
+      if (signal == SIGUSR1 || signal == SIGUSR2) return signal_processes_with_handler(signal);
       ::kill(0, signal);  // the group includes this process, which blocks it
       forwarded_ = signal;
     }

@@ -18,7 +18,7 @@
 #include "paceline/app/launch/ending/verdict_json.h"
 #include "paceline/app/launch/hosts/host.h"
 #include "paceline/app/launch/process/secret_file.h"
-#include "paceline/app/launch/run/attempt.h"
+#include "paceline/app/launch/run/launched_generation.h"
 #include "paceline/core/base/processors.h"
 
 namespace paceline::launch {
@@ -47,7 +47,7 @@ class Run {
   int drive();
 
  private:
-  AttemptParts parts();
+  RunContext parts();
   bool gather_nodes(Agents& agents);
   void start_generation(Agents agents);
   Outcome run_generation();
@@ -72,7 +72,7 @@ class Run {
   const std::function<void(const std::string& lines)> say_;
   const transport::FileDescriptor secret_file_;
   Restarts restarts_;
-  std::unique_ptr<Attempt> attempt_;
+  std::unique_ptr<LaunchedGeneration> attempt_;
   std::optional<int> stopped_by_;  // a signal between two generations
 };
 
@@ -106,7 +106,7 @@ Run::~Run() {
   ::setrlimit(RLIMIT_NOFILE, &open_files_);
 }
 
-AttemptParts Run::parts() {
+RunContext Run::parts() {
   return {.options = options_,
           .placement = placement_,
           .poller = poller_,
@@ -192,8 +192,8 @@ int Run::drive() {
 }
 
 void Run::start_generation(Agents agents) {
-  attempt_ = std::make_unique<Attempt>(parts(), restarts_.generation(),
-                                       [this](std::uint64_t step) { restarts_.on_saved(step); });
+  attempt_ = std::make_unique<LaunchedGeneration>(
+      parts(), restarts_.generation(), [this](std::uint64_t step) { restarts_.on_saved(step); });
   attempt_->start(std::move(agents));
 }
 
@@ -239,7 +239,7 @@ int Run::finish(const Outcome& outcome) {
   return outcome.exit_code;
 }
 
-int be_node(const RunOptions& options) try {
+int run_as_follower_node(const RunOptions& options) try {
   AgentOptions agent{.command = options.command, .secret = options.nodes.secret};
   agent.input = join_node_0(options.nodes, timeout_of(options));
   agent.output = transport::FileDescriptor(::dup(agent.input.get()));
@@ -255,7 +255,7 @@ int be_node(const RunOptions& options) try {
 }  // namespace
 
 int run(const RunOptions& options) {
-  if (options.nodes.nodes > 1 && options.nodes.node_rank > 0) return be_node(options);
+  if (options.nodes.nodes > 1 && options.nodes.node_rank > 0) return run_as_follower_node(options);
   return Run(options).drive();
 }
 

@@ -91,7 +91,7 @@ Tree below_another(const Tree& tree) {
   return other;
 }
 
-std::vector<int> turned_to(int root, int ranks) {
+std::vector<int> rotated_to(int root, int ranks) {
   std::vector<int> order(index(ranks));
   std::iota(order.begin(), order.end(), 0);
   std::ranges::rotate(order, order.begin() + root);

@@ -46,7 +46,7 @@ Tree renumbered(const Tree& tree, const std::vector<int>& ranks);
 Tree below_another(const Tree& tree);
 
 // root, root + 1, .. mod ranks: a tree with root 0, renumbered by this, has the root `root`.
-std::vector<int> turned_to(int root, int ranks);
+std::vector<int> rotated_to(int root, int ranks);
 
 // Sums chunk `chunk` of `chunks` up the tree into the root's output: the own part first, then the
 // children's in their order. Others keep partial sums in scratch. A level of the tree is as many

@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
 
 namespace paceline {

@@ -16,7 +16,7 @@ struct alignas(64) Board::Slot {
 };
 
 struct Board::Page {
-  transport::MemoryDoor door;
+  transport::RemoteMemory door;
   alignas(64) std::atomic<std::uint32_t> asleep;
   alignas(64) transport::WritesForbidden writes_forbidden;
   alignas(64) transport::WriteUnderWay write_under_way;
@@ -31,7 +31,7 @@ bool Board::is_page(const std::shared_ptr<const transport::SharedMemory>& memory
   return memory && memory->bytes().size() >= sizeof(Page);
 }
 
-void Board::put_up(MutableBytes page, const transport::MemoryDoor& door) {
+void Board::initialize(MutableBytes page, const transport::RemoteMemory& door) {
   reinterpret_cast<Page*>(page.data())->door = door;
 }
 

@@ -38,7 +38,7 @@ class Board {
   static bool is_page(const std::shared_ptr<const transport::SharedMemory>& memory);
 
   // Says on a new page, before others see it, where its rank's memory is found.
-  static void put_up(MutableBytes page, const transport::MemoryDoor& door);
+  static void initialize(MutableBytes page, const transport::RemoteMemory& door);
 
   // All ranks' pages, by rank. REQUIRES: each is_page, and new.
   Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages);
@@ -65,7 +65,7 @@ class Board {
   std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
 
   // The door of the rank's memory, as the rank posted it when this began.
-  const transport::MemoryDoor& door(int rank) const {
+  const transport::RemoteMemory& door(int rank) const {
     return doors_[static_cast<std::size_t>(rank)];
   }
   // Whether this rank can read and write the memory of all others.
@@ -96,7 +96,7 @@ class Board {
 
   const int rank_;
   const std::vector<std::shared_ptr<const transport::SharedMemory>> pages_;
-  std::vector<transport::MemoryDoor> doors_;
+  std::vector<transport::RemoteMemory> doors_;
   bool reaches_all_ = true;
   bool may_be_awaited_ = false;  // what this rank has posted or counted last
   int behind_ = -1;              // by this rank alone; -1: by any

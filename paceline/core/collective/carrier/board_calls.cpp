@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 
 namespace paceline::collective {
 namespace {
@@ -37,7 +37,8 @@ bool BoardCalls::is_short(const Call& call) {
 BoardCalls::Memory BoardCalls::create(std::uint64_t segment, std::size_t bytes) {
   auto memory = transport::SharedMemory::create(bytes);
   if (!memory) return nullptr;
-  if (segment == (kPages | group_)) Board::put_up(memory->bytes(), transport::own_memory_door());
+  if (segment == (kPages | group_))
+    Board::initialize(memory->bytes(), transport::own_memory_door());
   auto shared = std::make_shared<const transport::SharedMemory>(std::move(*memory));
   members_.generation().share(segment, shared);
   return shared;

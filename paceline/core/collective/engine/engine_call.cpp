@@ -32,8 +32,9 @@ EngineCall engine_call(const Request& request) {
   return result;
 }
 
-Carriage::Carriage(Engine& engine, transport::Reactor& reactor, const Request& request,
-                   const Roll& roll, std::function<void(Result<>)> on_end)
+EngineOperation::EngineOperation(Engine& engine, transport::Reactor& reactor,
+                                 const Request& request, const Roll& roll,
+                                 std::function<void(Result<>)> on_end)
     : engine_(engine),
       reactor_(reactor),
       request_(request),
@@ -43,23 +44,23 @@ Carriage::Carriage(Engine& engine, transport::Reactor& reactor, const Request& r
   reactor_.add(*this);
 }
 
-Carriage::~Carriage() {
+EngineOperation::~EngineOperation() {
   reactor_.remove(*this);
   if (timer_) reactor_.poller().cancel(*timer_);
 }
 
-Result<> Carriage::begin(int rank) {
+Result<> EngineOperation::begin(int rank) {
   EngineCall call = engine_call(request_);
   if (request_.call.op == ReduceOp::average && on_device())
     call.factor = roll_.sum_factor() * (roll_.weigh_the_same() ? 1 : roll_.input_factor(rank));
   return engine_.begin(call);
 }
 
-bool Carriage::on_device() const {
+bool EngineOperation::on_device() const {
   return request_.memory() != Memory::Kind::host;
 }
 
-bool Carriage::poll() {
+bool EngineOperation::poll() {
   if (done_) return false;
   const auto ended = engine_.progress();
   if (ended && !ended.value()) return false;
@@ -72,7 +73,7 @@ bool Carriage::poll() {
   return true;
 }
 
-void Carriage::set_asleep(bool asleep) {
+void EngineOperation::set_asleep(bool asleep) {
   if (timer_) reactor_.poller().cancel(*timer_);
   timer_.reset();
   if (!asleep) return;

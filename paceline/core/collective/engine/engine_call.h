@@ -19,13 +19,13 @@ namespace paceline::collective {
 // called.
 EngineCall engine_call(const Request& request);
 
-class Carriage final : private transport::Pollable {
+class EngineOperation final : private transport::Pollable {
  public:
   // `on_end` is called by the driver once the engine is done or has failed; it may destroy this.
   // `request`, `roll` and `engine` outlive it.
-  Carriage(Engine& engine, transport::Reactor& reactor, const Request& request, const Roll& roll,
-           std::function<void(Result<>)> on_end);
-  ~Carriage() override;
+  EngineOperation(Engine& engine, transport::Reactor& reactor, const Request& request,
+                  const Roll& roll, std::function<void(Result<>)> on_end);
+  ~EngineOperation() override;
 
   Result<> begin(int rank);
   bool done() const { return done_; }

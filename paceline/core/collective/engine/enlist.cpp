@@ -12,7 +12,7 @@
 namespace paceline::collective {
 namespace {
 
-struct Attempt {
+struct LaunchedGeneration {
   std::atomic<bool> done = false, given_up = false;
   std::optional<Result<std::unique_ptr<Engine>>> engine;  // once done
 };
@@ -45,7 +45,7 @@ Result<std::unique_ptr<Engine>> make(EngineLibrary& library, const EnginePlace& 
 
 std::shared_ptr<Engine> enlist(EngineLibrary& library, const Members& members, std::uint32_t number,
                                transport::Reactor& reactor, Deadline deadline) {
-  const auto attempt = std::make_shared<Attempt>();
+  const auto attempt = std::make_shared<LaunchedGeneration>();
   const auto invitation =
       library.traits().invites ? std::make_shared<Invitation>(members, number, reactor) : nullptr;
   std::thread blocked([attempt, invitation, &library, place = place_of(members.generation()),

@@ -162,12 +162,12 @@ void Group::end_current_if_done() {
 // Every rank has made the call: the engine gets it, and its data are there when the engine says so.
 bool Group::carried_by_engine() {
   if (carriage_) return carriage_->done();
-  carriage_ =
-      std::make_unique<Carriage>(*engine_, *reactor_, current_->request(),
-                                 current_->attendance().roll(), [this](const Result<>& ended) {
-                                   if (ended) go_on();
-                                   else generation().fail(ended.error());
-                                 });
+  carriage_ = std::make_unique<EngineOperation>(*engine_, *reactor_, current_->request(),
+                                                current_->attendance().roll(),
+                                                [this](const Result<>& ended) {
+                                                  if (ended) go_on();
+                                                  else generation().fail(ended.error());
+                                                });
   const auto begun = carriage_->begin(members_.rank());
   if (!begun) generation().fail(begun.error());
   return false;

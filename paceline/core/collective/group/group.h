@@ -129,9 +129,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this
   std::unique_ptr<Execution> current_;
-  std::unique_ptr<Carriage> carriage_;  // of the current operation, when the engine has it
-  std::uint64_t next_sequence_ = 1;     // of the call that will be begun next
-  std::uint64_t posted_ = 0;            // the call that try_at_once has posted last
+  std::unique_ptr<EngineOperation> carriage_;  // of the current operation, when the engine has it
+  std::uint64_t next_sequence_ = 1;            // of the call that will be begun next
+  std::uint64_t posted_ = 0;                   // the call that try_at_once has posted last
   // Frames of the call with next_sequence_, or if that is posted, of the one after it: a peer is at
   // most one call ahead of this rank.
   std::vector<EarlyFrame> early_;

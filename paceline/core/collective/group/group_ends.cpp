@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/group/group.h"
 

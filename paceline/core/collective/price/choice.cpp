@@ -207,7 +207,7 @@ Candidate Choice::cheaper(Candidate best, const Algorithm& algorithm, const Shap
         static_cast<int>(std::max<std::size_t>(1, (partition.longest() + piece - 1) / piece));
     if (segments == priced) continue;
     priced = segments;
-    const Freight freight{partition, 1, segments};
+    const CallSize freight{partition, 1, segments};
     const bool is_first = best.algorithm == nullptr;
     const double least = least_cost(table, freight, topology_, profile_) * kRounding;
     if (!is_first && least > best.seconds) continue;

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/collective/price/tariff.h"
+#include "paceline/core/collective/price/price_table.h"
 
 namespace paceline::collective {
 namespace {
@@ -14,7 +14,7 @@ using topology::LinkClass;
 // Time passes from wave to wave of the timetable.
 class Clockwork {
  public:
-  Clockwork(const Timetable& table, const Tariff& tariff)
+  Clockwork(const Timetable& table, const PriceTable& tariff)
       : table_(table),
         tariff_(tariff),
         states_(table.rounds.size()),
@@ -50,7 +50,7 @@ class Clockwork {
   struct Moving {
     double at;  // when both ends are ready for it; once it is sent: when it is there
     const Timetable::Message* message;
-    Charge charge;
+    LinkCharge charge;
   };
 
   State& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
@@ -135,7 +135,7 @@ class Clockwork {
   }
 
   const Timetable& table_;
-  const Tariff& tariff_;
+  const PriceTable& tariff_;
   std::vector<State> states_;                // by rank
   std::vector<double> out_, in_;             // from when on a rank's ports are free
   std::vector<double> uplinks_, downlinks_;  // the same of the hosts'
@@ -171,7 +171,7 @@ Least least_of(const topology::Topology& topology, const topology::Profile& prof
 
 }  // namespace
 
-double cost(const Timetable& timetable, const Freight& freight, const topology::Topology& topology,
+double cost(const Timetable& timetable, const CallSize& freight, const topology::Topology& topology,
             const topology::Profile& profile) {
   PACELINE_CHECK(freight.partition.chunks.size() == static_cast<std::size_t>(timetable.chunks),
                  "a partition of {} chunks for programs of {}", freight.partition.chunks.size(),
@@ -180,7 +180,7 @@ double cost(const Timetable& timetable, const Freight& freight, const topology::
                  "a topology of {} ranks for programs of {}", topology.ranks(),
                  timetable.rounds.size());
   const Partition piece = freight.partition.segment(0, freight.segments);
-  const Tariff tariff(piece, freight.element_bytes, topology, profile);
+  const PriceTable tariff(piece, freight.element_bytes, topology, profile);
   const double one = Clockwork(timetable, tariff).run();
   if (freight.segments == 1) return one;
   return one +
@@ -206,10 +206,10 @@ double least_cost(const Algorithm& algorithm, const Shape& shape, std::size_t by
   return std::max(stated.depth * least.hop, busiest * least.message);
 }
 
-double least_cost(const Timetable& timetable, const Freight& freight,
+double least_cost(const Timetable& timetable, const CallSize& freight,
                   const topology::Topology& topology, const topology::Profile& profile) {
   const Partition piece = freight.partition.segment(0, freight.segments);
-  const Tariff tariff(piece, freight.element_bytes, topology, profile);
+  const PriceTable tariff(piece, freight.element_bytes, topology, profile);
   return freight.segments * tariff.busiest(timetable);
 }
 

@@ -11,7 +11,7 @@ namespace paceline::collective {
 
 // The data of an operation: `partition` in elements of `element_bytes`, each chunk in a number of
 // segments.
-struct Freight {
+struct CallSize {
   const Partition& partition;
   std::size_t element_bytes = 1;
   int segments = 1;
@@ -27,11 +27,11 @@ struct Freight {
 // who writes or copies them, and reading in place is free. A round ends when its messages are
 // through; its reductions and copies come then, on the rank's core. Ranks that outnumber the
 // processors they share are on one of them each, in turns, and wait until they are let run.
-double cost(const Timetable& timetable, const Freight& freight, const topology::Topology& topology,
+double cost(const Timetable& timetable, const CallSize& freight, const topology::Topology& topology,
             const topology::Profile& profile);
 
 // A bound below that which takes no simulation.
-double least_cost(const Timetable& timetable, const Freight& freight,
+double least_cost(const Timetable& timetable, const CallSize& freight,
                   const topology::Topology& topology, const topology::Profile& profile);
 
 // A bound below both for which no program is made: the messages that the algorithm states

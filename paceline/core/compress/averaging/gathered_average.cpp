@@ -27,7 +27,8 @@ class GatheredAverage final : public Averaging {
     overflowed_ = false;
     envelope_ = {static_cast<std::uint8_t>(codec_->format()), part_.tensor, step, part_.elements()};
     slots_.resize(codec_->longest_payload(gradient.size()));
-    const Occasion occasion{part_.seed, part_.tensor, step, static_cast<std::uint32_t>(part_.rank)};
+    const EncodeContext occasion{part_.seed, part_.tensor, step,
+                                 static_cast<std::uint32_t>(part_.rank)};
     return slots_.gather(envelope_, encode(occasion));
   }
 
@@ -54,7 +55,7 @@ class GatheredAverage final : public Averaging {
 
   // With a sparse payload, the next residual equals acc but for a few elements, so it is made here,
   // beside the present one.
-  std::optional<std::size_t> encode(const Occasion& occasion) {
+  std::optional<std::size_t> encode(const EncodeContext& occasion) {
     const MutableBytes payload = slots_.own_payload();
     if (!residual_.kept()) return codec_->encode(gradient_, occasion, payload);
     std::span<float> sum = gradient_;

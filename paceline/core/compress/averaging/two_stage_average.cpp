@@ -98,7 +98,7 @@ class TwoStageAverage final : public Averaging {
   std::vector<float> owner_acc_, scratch_;
   std::vector<std::byte> signs_;
   float scale_ = 0;
-  Occasion occasion_;
+  EncodeContext occasion_;
   Envelope envelope_;
   std::span<float> gradient_;
   bool reduced_ = false;

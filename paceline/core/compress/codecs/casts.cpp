@@ -23,7 +23,7 @@ class Cast final : public Codec {
 
   std::size_t longest_payload(std::size_t elements) const override { return 2 * elements; }
 
-  std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
+  std::optional<std::size_t> encode(std::span<const float> values, const EncodeContext&,
                                     MutableBytes payload) const override {
     const std::size_t bytes = longest_payload(values.size());
     require_room(payload, bytes);

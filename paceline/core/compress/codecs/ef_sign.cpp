@@ -21,7 +21,7 @@ class EfSign final : public Codec {
     return kScaleBytes + sign_bytes(elements);
   }
 
-  std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
+  std::optional<std::size_t> encode(std::span<const float> values, const EncodeContext&,
                                     MutableBytes payload) const override {
     const std::size_t bytes = longest_payload(values.size());
     require_room(payload, bytes);

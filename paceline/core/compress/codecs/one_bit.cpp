@@ -109,7 +109,7 @@ class OneBit final : public Codec {
     return sizeof(Means) * columns_ + sign_bytes(elements);
   }
 
-  std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
+  std::optional<std::size_t> encode(std::span<const float> values, const EncodeContext&,
                                     MutableBytes payload) const override {
     PACELINE_CHECK(values.size() % columns_ == 0,
                    "one_bit of {} elements in {} columns: give it the tensor's own columns",

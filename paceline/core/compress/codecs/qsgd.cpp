@@ -33,7 +33,7 @@ class Qsgd final : public Codec {
     return norm_bytes(elements) + level_bytes(elements, bits_);
   }
 
-  std::optional<std::size_t> encode(std::span<const float> values, const Occasion& occasion,
+  std::optional<std::size_t> encode(std::span<const float> values, const EncodeContext& occasion,
                                     MutableBytes payload) const override {
     const std::size_t elements = values.size(), bytes = longest_payload(elements);
     require_room(payload, bytes);

@@ -19,7 +19,7 @@ class TopK final : public Codec {
     return sparse_bytes(count_of(ratio_, elements));
   }
 
-  std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
+  std::optional<std::size_t> encode(std::span<const float> values, const EncodeContext&,
                                     MutableBytes payload) const override {
     std::vector<std::uint32_t> indices(count_of(ratio_, values.size()));
     if (!select_largest(values, indices)) return std::nullopt;
@@ -27,7 +27,7 @@ class TopK final : public Codec {
   }
 
   std::optional<std::size_t> encode_sum(std::span<const float> values, std::span<const float> more,
-                                        const Occasion&, std::span<float> sum,
+                                        const EncodeContext&, std::span<float> sum,
                                         MutableBytes payload) const override {
     std::vector<std::uint32_t> indices(count_of(ratio_, values.size()));
     if (!select_largest_of_sum(values, more, sum, indices)) return std::nullopt;

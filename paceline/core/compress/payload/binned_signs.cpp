@@ -22,9 +22,9 @@ std::size_t bins_of(std::size_t elements, std::size_t bin) {
 
 // Writes or reads numbers one after the other in a payload.
 template <typename Number>
-class Numbers {
+class MixedPrecision {
  public:
-  explicit Numbers(std::size_t at) : at_(at) {}
+  explicit MixedPrecision(std::size_t at) : at_(at) {}
 
   void write(MutableBytes payload, std::size_t value) {
     const auto number = static_cast<Number>(value);
@@ -49,8 +49,8 @@ Result<> check_scale(float scale) {
 
 // Reads the bin that begins at element `begin` and sends `sent` elements.
 template <typename Number>
-Result<> read_bin(Bytes payload, Numbers<Number>& entries, std::size_t sent, std::size_t begin,
-                  std::size_t length, std::vector<SignedElement>& into) {
+Result<> read_bin(Bytes payload, MixedPrecision<Number>& entries, std::size_t sent,
+                  std::size_t begin, std::size_t length, std::vector<SignedElement>& into) {
   std::size_t next = 0;  // the least place that may follow
   for (std::size_t i = 0; i < sent; ++i) {
     const std::size_t entry = entries.read(payload), place = entry / 2;
@@ -68,7 +68,7 @@ Result<> read_bin(Bytes payload, Numbers<Number>& entries, std::size_t sent, std
 template <typename Number>
 void write_bins(const BinnedSigns& signs, std::size_t elements, std::size_t bin,
                 MutableBytes payload) {
-  Numbers<Number> counts(sizeof signs.scale), entries(binned_bytes(elements, bin, 0));
+  MixedPrecision<Number> counts(sizeof signs.scale), entries(binned_bytes(elements, bin, 0));
   auto next = signs.elements.begin();
   for (std::size_t begin = 0; begin < elements; begin += bin) {
     std::size_t sent = 0;
@@ -85,7 +85,7 @@ Result<> read_bins(Bytes payload, std::size_t elements, std::size_t bin, BinnedS
     return malformed_payload(fmt::format("its {} bytes are not {} and {} for each element sent",
                                          payload.size(), least, sizeof(Number)));
   }
-  Numbers<Number> counts(sizeof signs.scale), entries(least);
+  MixedPrecision<Number> counts(sizeof signs.scale), entries(least);
   std::size_t left = (payload.size() - least) / sizeof(Number);
   signs.elements.reserve(left);
   for (std::size_t begin = 0; begin < elements; begin += bin) {

@@ -8,8 +8,9 @@
 namespace paceline::compress {
 
 std::optional<std::size_t> Codec::encode_sum(std::span<const float> values,
-                                             std::span<const float> more, const Occasion& occasion,
-                                             std::span<float> sum, MutableBytes payload) const {
+                                             std::span<const float> more,
+                                             const EncodeContext& occasion, std::span<float> sum,
+                                             MutableBytes payload) const {
   reduce(ReduceOp::sum, Dtype::f32, std::as_bytes(values), std::as_bytes(more),
          std::as_writable_bytes(sum));
   return encode(sum, occasion, payload);

@@ -1,9 +1,9 @@
 // A codec turns the floats of one tensor into a payload of bytes and back.
 // docs/compression/formats.md gives the layout of each payload.
 //
-// Codecs have no state: an encoding depends only on the values and its Occasion, so every rank, and
-// a restarted run, can draw the same random numbers. Error feedback and momenta live in the
-// averagings above.
+// Codecs have no state: an encoding depends only on the values and its EncodeContext, so every
+// rank, and a restarted run, can draw the same random numbers. Error feedback and momenta live in
+// the averagings above.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ enum class PayloadFormat : std::uint8_t {
 };
 
 // Identifies an encoding: its tensor, step and rank, and the run's seed.
-struct Occasion {
+struct EncodeContext {
   std::uint64_t seed = 0;
   std::uint32_t tensor = 0;
   std::uint32_t step = 0;
@@ -50,14 +50,15 @@ class Codec {
   // a value is NaN or infinite, or would not come back finite. `payload` is then unspecified, and
   // all ranks must skip the step. REQUIRES: payload.size() >= longest_payload(values.size()); no
   // overlap.
-  virtual std::optional<std::size_t> encode(std::span<const float> values, const Occasion& occasion,
+  virtual std::optional<std::size_t> encode(std::span<const float> values,
+                                            const EncodeContext& occasion,
                                             MutableBytes payload) const = 0;
 
   // Encodes values + more, and writes that sum into `sum`: `values` itself, or other memory, in
   // which case a codec may do it in one pass. REQUIRES: equal lengths.
   virtual std::optional<std::size_t> encode_sum(std::span<const float> values,
                                                 std::span<const float> more,
-                                                const Occasion& occasion, std::span<float> sum,
+                                                const EncodeContext& occasion, std::span<float> sum,
                                                 MutableBytes payload) const;
 
   // Overwrites all values with finite ones. The payload comes from outside: a failure says what is

@@ -105,7 +105,7 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
     environment.ports = *ports;
   }
   if (const char* text = variables(variable::kLog)) {
-    const auto wanted = own_lines_of(text);
+    const auto wanted = log_level_of(text);
     if (!wanted) return senseless(variable::kLog, text, "quiet, info or debug");
     environment.own_lines = *wanted;
   }

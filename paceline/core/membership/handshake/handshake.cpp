@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/transport/frame/frame.h"
 #include "paceline/core/transport/frame/wire.h"
 #include "paceline/core/transport/socket/socket.h"
@@ -254,7 +254,7 @@ void Acceptor::drop(int fd) {
   room_.leave(fd);
 }
 
-void Acceptor::crowd_out(const WaitingRoom::Guest& guest) {
+void Acceptor::crowd_out(const PendingConnections::PendingConnection& guest) {
   drop(guest.connection);
   ++crowded_out_;
   last_crowded_out_ = guest.address.empty() ? "this host" : guest.address;

@@ -14,8 +14,8 @@
 #include <optional>
 #include <string>
 
+#include "paceline/core/membership/handshake/pending_connections.h"
 #include "paceline/core/membership/handshake/secret.h"
-#include "paceline/core/membership/handshake/waiting_room.h"
 #include "paceline/core/transport/reactor/poller.h"
 
 namespace paceline::membership {
@@ -77,7 +77,7 @@ class Acceptor {
   void object_to(int fd, const Failure& version);
   std::string place() const;  // "rank 3"; for texts
   void drop(int fd);
-  void crowd_out(const WaitingRoom::Guest& guest);
+  void crowd_out(const PendingConnections::PendingConnection& guest);
   void tell_crowd();
   void pause();
 
@@ -88,7 +88,7 @@ class Acceptor {
   const Clock::duration limit_;
   std::map<int, transport::FileDescriptor> listeners_;
   std::map<int, Pending> pending_;
-  WaitingRoom room_;  // who is in pending_
+  PendingConnections room_;  // who is in pending_
   std::size_t crowded_out_ = 0, told_ = 0;
   std::string last_crowded_out_;
   bool objected_ = false;

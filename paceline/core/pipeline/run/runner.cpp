@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/pipeline/check/check_order.h"
 #include "paceline/core/pipeline/run/rank_progress.h"
 

@@ -40,8 +40,8 @@ compress::Exchange mean_of(const Buffer& elements) {
 
 }  // namespace
 
-GradientPath::GradientPath(std::unique_ptr<Carriage> carriage, const Model& model, const Plan& plan,
-                           std::vector<Buffer> groups, std::uint64_t seed)
+GradientPath::GradientPath(std::unique_ptr<MessageTransport> carriage, const Model& model,
+                           const Plan& plan, std::vector<Buffer> groups, std::uint64_t seed)
     : dispatch_(model, plan, element_bytes_of(groups)),
       buffers_(std::move(groups)),
       carriage_(std::move(carriage)),

@@ -25,9 +25,9 @@
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/compress/state/state_transfer.h"
-#include "paceline/core/schedule/path/carriage.h"
 #include "paceline/core/schedule/path/coded_message.h"
 #include "paceline/core/schedule/path/dispatch.h"
+#include "paceline/core/schedule/path/message_transport.h"
 #include "paceline/core/schedule/path/sending_window.h"
 
 namespace paceline::schedule {
@@ -49,7 +49,7 @@ class GradientPath {
   // order; the mean over the ranks replaces them there. The buffers must outlive this. `seed` is
   // that of the codecs' random numbers, the same on all ranks. THROWS Error (misuse): the plan does
   // not fit the model or the buffers, or needs servers or codecs that are not there.
-  GradientPath(std::unique_ptr<Carriage> carriage, const Model& model, const Plan& plan,
+  GradientPath(std::unique_ptr<MessageTransport> carriage, const Model& model, const Plan& plan,
                std::vector<Buffer> groups, std::uint64_t seed = 0);
   // Destroying it in the middle of a step makes all ranks fail: end the step first.
   ~GradientPath();
@@ -145,7 +145,7 @@ class GradientPath {
   std::vector<Buffer> buffers_;
 
   std::mutex call_mutex_;  // guards the carriage's calls and its end
-  std::unique_ptr<Carriage> carriage_;
+  std::unique_ptr<MessageTransport> carriage_;
 
   const Place place_;
   std::vector<Coded> coded_;  // one for each message

@@ -7,9 +7,9 @@
 #include <mutex>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
-#include "paceline/core/job/companion.h"
+#include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
@@ -57,7 +57,7 @@ Allocation stage_of(Job& job, const job::JobLinks& links) {
 }  // namespace
 
 // A worker keeps it for all its PushPulls, as long as its job lives.
-class PushPull::Sums final : public job::Companion {
+class PushPull::Sums final : public job::JobExtension {
  public:
   explicit Sums(Job& job)
       : links(job::links_of(job)),
@@ -117,7 +117,7 @@ std::shared_ptr<PushPull::Sums> PushPull::sums_of(Job& job) {
                  "push_pull needs a worker of a job with servers: start it by `paceline run "
                  "--servers N`");
   const auto made = [&job] { return std::make_shared<Sums>(job); };
-  return std::static_pointer_cast<Sums>(job::companion(job, "sums on servers", made));
+  return std::static_pointer_cast<Sums>(job::job_extension(job, "sums on servers", made));
 }
 
 // Timing adds up the seconds in which a call was under way.

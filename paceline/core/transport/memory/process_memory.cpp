@@ -47,20 +47,20 @@ bool may_copy(std::int64_t process, std::int64_t thread) {
 
 }  // namespace
 
-MemoryDoor own_memory_door() {
+RemoteMemory own_memory_door() {
   // It is never freed, not even when the library is unloaded.
   static const std::uint64_t* const token = new std::uint64_t(random_token());
   return {::getpid(), reinterpret_cast<std::uint64_t>(token), *token};
 }
 
-bool can_reach(const MemoryDoor& door) {
+bool can_reach(const RemoteMemory& door) {
   std::uint64_t found = 0;
   const auto bytes = std::as_writable_bytes(std::span(&found, 1));
   return door.process > 0 && read_memory(door, door.address, bytes) && found == door.token &&
          write_at(door.process, {pointer(door.address), bytes.size()}, bytes);  // what is there
 }
 
-bool is_forbidden(const MemoryDoor& door) {
+bool is_forbidden(const RemoteMemory& door) {
   std::uint64_t found = 0;
   errno = 0;
   return !read_memory(door, door.address, std::as_writable_bytes(std::span(&found, 1))) &&
@@ -71,13 +71,13 @@ bool own_door_is_open() {
   return ::prctl(PR_GET_DUMPABLE) == 1;
 }
 
-bool read_memory(const MemoryDoor& door, std::uint64_t address, MutableBytes target) {
+bool read_memory(const RemoteMemory& door, std::uint64_t address, MutableBytes target) {
   const iovec here{target.data(), target.size()}, there{pointer(address), target.size()};
   return is_whole(::process_vm_readv(static_cast<pid_t>(door.process), &here, 1, &there, 1, 0),
                   target.size());
 }
 
-bool write_memory(const MemoryDoor& receiver, const WritesForbidden& forbidden,
+bool write_memory(const RemoteMemory& receiver, const WritesForbidden& forbidden,
                   WriteUnderWay& under_way, std::uint64_t address, Bytes source) {
   under_way.target.iov_base = pointer(address);
   std::atomic_ref(under_way.target.iov_len).store(source.size());
@@ -89,7 +89,7 @@ bool write_memory(const MemoryDoor& receiver, const WritesForbidden& forbidden,
   return whole;
 }
 
-bool end_write(const MemoryDoor& receiver, const MemoryDoor& writer, WriteUnderWay& under_way,
+bool end_write(const RemoteMemory& receiver, const RemoteMemory& writer, WriteUnderWay& under_way,
                Deadline deadline) {
   if (under_way.receiver.load() != receiver.process) return true;
   std::atomic_ref(under_way.target.iov_len).store(0);

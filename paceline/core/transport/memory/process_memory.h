@@ -21,20 +21,20 @@ namespace paceline::transport {
 
 // The address of a process's memory for others. The token lies at `address` in that process alone:
 // in another namespace the number may be another process's.
-struct MemoryDoor {
+struct RemoteMemory {
   std::int64_t process = 0;
   std::uint64_t address = 0, token = 0;
 };
 
 // This process's door, the same for its whole life: a peer may still probe this address after the
 // group has closed.
-MemoryDoor own_memory_door();
+RemoteMemory own_memory_door();
 
 // Whether memory there can be read and written: reads the token, and writes it back.
-bool can_reach(const MemoryDoor& door);
+bool can_reach(const RemoteMemory& door);
 
 // Whether the system keeps this process out of that memory, though its process lives.
-bool is_forbidden(const MemoryDoor& door);
+bool is_forbidden(const RemoteMemory& door);
 
 // Whether others may still reach this process's memory as they could when it began: a process that
 // calls prctl(PR_SET_DUMPABLE, 0) or changes its user closes it.
@@ -42,7 +42,7 @@ bool own_door_is_open();
 
 // All of `target` from there on, or false: it may not be read, or is there no more. COST: about
 // 0.1 us a page of memory besides the copy.
-bool read_memory(const MemoryDoor& door, std::uint64_t address, MutableBytes target);
+bool read_memory(const RemoteMemory& door, std::uint64_t address, MutableBytes target);
 
 // The write of a writer at this moment, in memory that it shares with the receivers; zero when new.
 // A writer has one write at a time.
@@ -57,12 +57,12 @@ using WritesForbidden = std::atomic<std::uint32_t>;
 
 // Writes all of `source` there, or false: it is forbidden, or may not be written, or is there no
 // more. False may leave a part written.
-bool write_memory(const MemoryDoor& receiver, const WritesForbidden& forbidden,
+bool write_memory(const RemoteMemory& receiver, const WritesForbidden& forbidden,
                   WriteUnderWay& under_way, std::uint64_t address, Bytes source);
 
 // The receiver, who has set `forbidden`, calls it for each writer: once this has returned true,
 // none of the writer's bytes arrives here. False: it still copies when the deadline passes.
-bool end_write(const MemoryDoor& receiver, const MemoryDoor& writer, WriteUnderWay& under_way,
+bool end_write(const RemoteMemory& receiver, const RemoteMemory& writer, WriteUnderWay& under_way,
                Deadline deadline);
 
 }  // namespace paceline::transport

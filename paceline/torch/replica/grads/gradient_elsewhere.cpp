@@ -19,9 +19,9 @@ namespace {
 constexpr c10::DispatchKey kKey = c10::DispatchKey::DeferredInit;
 
 // It has the shape and type of the gradient, and no memory.
-class Elsewhere final : public c10::TensorImpl {
+class ScopedValues final : public c10::TensorImpl {
  public:
-  Elsewhere(GradientNote note, c10::IntArrayRef sizes, caffe2::TypeMeta type)
+  ScopedValues(GradientNote note, c10::IntArrayRef sizes, caffe2::TypeMeta type)
       : TensorImpl(c10::DispatchKeySet(kKey), type, c10::Device(c10::kCPU)),
         note_(std::move(note)) {
     set_sizes_contiguous(sizes);
@@ -32,7 +32,7 @@ class Elsewhere final : public c10::TensorImpl {
 
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion&,
                                                          bool) const override {
-    return c10::make_intrusive<Elsewhere>(note_, sizes(), dtype());
+    return c10::make_intrusive<ScopedValues>(note_, sizes(), dtype());
   }
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
                                                          bool changes) const override {
@@ -74,7 +74,7 @@ GradientNote note_among(c10::ArrayRef<c10::IValue> arguments) {
     else if (one.isTensorList()) tensors = one.toTensorVector();
     for (const at::Tensor& each : tensors)
       if (is_elsewhere(each))
-        return static_cast<const Elsewhere*>(each.unsafeGetTensorImpl())->note();
+        return static_cast<const ScopedValues*>(each.unsafeGetTensorImpl())->note();
   }
   return {};
 }
@@ -128,7 +128,8 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
 at::Tensor gradient_elsewhere(const at::Tensor& parameter) {
   GradientNote note = note_on(parameter);
   if (note.owner() == nullptr) return {};
-  return at::detail::make_tensor<Elsewhere>(std::move(note), parameter.sizes(), parameter.dtype());
+  return at::detail::make_tensor<ScopedValues>(std::move(note), parameter.sizes(),
+                                               parameter.dtype());
 }
 
 bool is_elsewhere(const at::Tensor& gradient) {

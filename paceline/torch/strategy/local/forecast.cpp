@@ -29,7 +29,7 @@ double one_message(const Communicator& group, std::size_t bytes, Dtype dtype) {
 
 double seconds_per_step(const std::vector<Traffic>& traffic, double compute,
                         const ExchangePrice& seconds_of) {
-  // The computation that is left to hide behind, by Hidden.
+  // The computation that is left to hide behind, by Overlap.
   std::array<double, 3> left = {0, compute * kBackwardShare, compute};
   double seconds = compute;
   for (const Traffic& one : traffic) {

@@ -21,7 +21,7 @@ Result<> check_graph(const Settings& settings, int ranks) {
 }
 
 std::vector<Traffic> neighbour_traffic(const collective::MixingGraph& graph,
-                                       const TrafficModel& model, Traffic::Hidden hidden) {
+                                       const TrafficModel& model, Traffic::Overlap hidden) {
   const int rounds = graph.rounds(model.ranks);
   double peers = 0;
   for (int round = 0; round < rounds; ++round)

@@ -32,7 +32,7 @@ void LocalSteps::follow_writes() {
   writes()->note();
 }
 
-StepOutcome LocalSteps::end_step(OwnUpdates* updates) {
+StepOutcome LocalSteps::end_step(PerParameterOptimizers* updates) {
   const at::NoGradGuard no_grad;
   begin();
   StepOutcome outcome;

@@ -24,10 +24,10 @@ class LocalSteps final : public LocalGradients {
   LocalSteps(std::string name, const StrategyContext& context, const MakeMethod& make);
 
   void loss(double loss) override;
-  parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
+  parallel::StepOutcome end_step(parallel::PerParameterOptimizers* updates) override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
   bool keeps_gradients() const override { return true; }
-  void leave_out_step(parallel::OwnUpdates*) override {
+  void leave_out_step(parallel::PerParameterOptimizers*) override {
     losses_.clear();
     drop_step();
   }

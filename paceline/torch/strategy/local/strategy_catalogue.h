@@ -20,7 +20,7 @@ namespace paceline::strategy {
 
 // One kind of message of a strategy on one rank, as a value: what laws, forecasts and docs read.
 struct Traffic {
-  enum class Hidden : std::uint8_t {
+  enum class Overlap : std::uint8_t {
     nothing,   // the training waits for it
     backward,  // it travels while backward computes
     step,      // it travels behind the whole next step
@@ -30,7 +30,7 @@ struct Traffic {
   double elements = 0;  // that this rank brings to one exchange; with peers to all of them together
   int peers = 0;
   double every = 1;  // steps from one exchange to the next
-  Hidden hidden = Hidden::nothing;
+  Overlap hidden = Overlap::nothing;
 };
 
 struct StrategyContext {

@@ -51,7 +51,7 @@ class WeightLedger {
 
   Communicator& group_;
   const std::uint64_t training_;
-  std::deque<parallel::StepFacts> told_;  // of steps that are not yet added up
+  std::deque<parallel::StepAgreement> told_;  // of steps that are not yet added up
   std::vector<double> samples_;
   bool last_had_batch_ = false;
 };

@@ -9,7 +9,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/core/collective/collective.h"
-#include "paceline/core/job/companion.h"
+#include "paceline/core/job/job_extension.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/strategy/server/server_refusals.h"
 
@@ -21,11 +21,11 @@ using Json = JsonReader::Json;
 namespace {
 
 // Tables of one job have names of their own, by the order in which all ranks make them.
-class TableNames final : public job::Companion {
+class TableNames final : public job::JobExtension {
  public:
   static std::string next(Job& job) {
     const auto made = [] { return std::make_shared<TableNames>(); };
-    auto& names = static_cast<TableNames&>(*job::companion(job, "tables of parameters", made));
+    auto& names = static_cast<TableNames&>(*job::job_extension(job, "tables of parameters", made));
     return c10::str("parameters.", names.count_++);
   }
 
@@ -110,7 +110,7 @@ void ServerSynchrony::require_batch() const {
                         "paceline::Tickets"));
 }
 
-StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
+StepOutcome ServerSynchrony::end_step(PerParameterOptimizers* updates) {
   const at::NoGradGuard no_grad;
   begin();
   require_batch();
@@ -143,7 +143,7 @@ StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
 }
 
 // If the others count this rank's pushes, it pushes zeros of weight 0 in the place of the step's.
-void ServerSynchrony::leave_out_step(OwnUpdates* updates) {
+void ServerSynchrony::leave_out_step(PerParameterOptimizers* updates) {
   const at::NoGradGuard no_grad;
   if (steps_together() || pacing_.lead == server::kAnyLead) {
     rule_.reset();

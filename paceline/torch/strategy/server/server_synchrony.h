@@ -28,11 +28,11 @@ class ServerSynchrony final : public LocalGradients {
   ServerSynchrony(const server::ConsistencyChoice& choice, const StrategyContext& context);
 
   void steps_by(const parallel::Optimizers& optimizers) override;
-  parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
+  parallel::StepOutcome end_step(parallel::PerParameterOptimizers* updates) override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
   bool keeps_gradients() const override { return true; }
   bool steps_together() const override { return pacing_.lead == 0 && !pacing_.skips_steps(); }
-  void leave_out_step(parallel::OwnUpdates* updates) override;
+  void leave_out_step(parallel::PerParameterOptimizers* updates) override;
   void rest() override;
   bool is_lockstep() const override;
   bool may_differ() const override { return true; }

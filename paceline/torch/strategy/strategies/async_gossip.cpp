@@ -162,7 +162,7 @@ Strategy async_gossip() {
             return {{.operation = Operation::send,
                      .elements = model.elements,
                      .peers = 1,
-                     .hidden = Traffic::Hidden::step}};
+                     .hidden = Traffic::Overlap::step}};
           },
           .check = [](const Settings& settings, int ranks) -> Result<> {
             if (auto fits = check_graph(settings, ranks); !fits) return fits;

@@ -142,7 +142,7 @@ Strategy elastic() {
       .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
         return {{.elements = model.elements,
                  .every = settings["period"],
-                 .hidden = Traffic::Hidden::step}};
+                 .hidden = Traffic::Overlap::step}};
       }};
 }
 

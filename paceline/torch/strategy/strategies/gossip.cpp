@@ -99,7 +99,7 @@ Strategy gossip() {
       .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
         return neighbour_traffic(
             graph_of(settings), model,
-            settings.on("order") ? Traffic::Hidden::nothing : Traffic::Hidden::step);
+            settings.on("order") ? Traffic::Overlap::nothing : Traffic::Overlap::step);
       },
       .check = check_graph};
 }

@@ -195,7 +195,7 @@ Strategy push_sum() {
       .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
         return neighbour_traffic(
             graph_of(settings), model,
-            settings.on("late") ? Traffic::Hidden::step : Traffic::Hidden::nothing);
+            settings.on("late") ? Traffic::Overlap::step : Traffic::Overlap::nothing);
       },
       .check = check_graph};
 }

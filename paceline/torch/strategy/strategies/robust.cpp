@@ -54,7 +54,7 @@ class RobustAveraging final : public LocalGradients {
     facts_.compare(parallel::fingerprint_of_rates(optimizers));
   }
 
-  parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override {
+  parallel::StepOutcome end_step(parallel::PerParameterOptimizers* updates) override {
     const at::NoGradGuard no_grad;
     parallel::StepOutcome outcome;
     if (updates != nullptr) steps_by(updates->optimizers());
@@ -193,7 +193,7 @@ class RobustAveraging final : public LocalGradients {
   const rules::RobustRule& rule_;
   const int faulty_;
   const FlatModel gradient_;  // the places of the parameters in a row
-  parallel::StepFacts facts_;
+  parallel::StepAgreement facts_;
   const at::Tensor received_;  // a row for each rank
   rules::RuleSettings rule_settings_;
   parallel::ExchangeReport exchange_;

@@ -61,7 +61,7 @@ TEST(Tree, OfTwoBinaryOnesEachRankIsALeafOfOne) {
 }
 
 TEST(Tree, RenumberedHasTheSameEdgesOfOtherRanks) {
-  const Tree tree = renumbered(k_ary_tree(5, 2), turned_to(3, 5));
+  const Tree tree = renumbered(k_ary_tree(5, 2), rotated_to(3, 5));
   EXPECT_EQ(tree.root(), 3);
   EXPECT_EQ(tree, (Tree{{3, 4, 4, -1, 3}, {{}, {}, {}, {4, 0}, {1, 2}}}));
 }

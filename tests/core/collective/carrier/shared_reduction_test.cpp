@@ -80,7 +80,7 @@ class World {
     segments_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
       pages_.push_back(test::shared_memory_of(Board::page_bytes()));
-      Board::put_up(pages_.back()->bytes(), transport::own_memory_door());
+      Board::initialize(pages_.back()->bytes(), transport::own_memory_door());
     }
     for (std::size_t r = 0; r < ranks; ++r) add(static_cast<int>(r));
     wanted_.resize(bytes());

@@ -33,7 +33,7 @@ std::vector<Failure> sums_over(Ledger& ledger, int ranks, std::chrono::milliseco
   return failures;
 }
 
-TEST(Carriage, AnEngineGetsNoCallThatDiffers) {
+TEST(EngineOperation, AnEngineGetsNoCallThatDiffers) {
   Ledger& ledger = Ledger::make();
   run_ranks(3, [&](Job& job) {
     std::vector<float> values(10);
@@ -48,7 +48,7 @@ TEST(Carriage, AnEngineGetsNoCallThatDiffers) {
   EXPECT_EQ(ledger.handed_over(), 0);
 }
 
-TEST(Carriage, AnEngineThatNeverEndsEndsWithTheDeadline) {
+TEST(EngineOperation, AnEngineThatNeverEndsEndsWithTheDeadline) {
   Ledger& ledger = Ledger::make();
   ledger.finishes = false;
   run_ranks(3, [&](Job& job) {
@@ -62,7 +62,7 @@ TEST(Carriage, AnEngineThatNeverEndsEndsWithTheDeadline) {
   });
 }
 
-TEST(Carriage, WhatAnEngineSaysIsToldToAllRanks) {
+TEST(EngineOperation, WhatAnEngineSaysIsToldToAllRanks) {
   Ledger& ledger = Ledger::make();
   ledger.failure = "the ledger is lost";
   for (const Failure& failure : sums_over(ledger, 3, 60s)) {
@@ -71,7 +71,7 @@ TEST(Carriage, WhatAnEngineSaysIsToldToAllRanks) {
   }
 }
 
-TEST(Carriage, ALibraryThatNeverComesTogetherEndsWithTheDeadline) {
+TEST(EngineOperation, ALibraryThatNeverComesTogetherEndsWithTheDeadline) {
   Ledger& ledger = Ledger::make();
   ledger.comes_together = false;
   for (const Failure& failure : sums_over(ledger, 2, 500ms)) {
@@ -80,7 +80,7 @@ TEST(Carriage, ALibraryThatNeverComesTogetherEndsWithTheDeadline) {
   }
 }
 
-TEST(Carriage, TheInvitationOfTheFirstRankReachesAllOfItsGroup) {
+TEST(EngineOperation, TheInvitationOfTheFirstRankReachesAllOfItsGroup) {
   Ledger& ledger = Ledger::make();
   ledger.invitation = "come";
   run_ranks(3, [&](Job& job) {
@@ -93,7 +93,7 @@ TEST(Carriage, TheInvitationOfTheFirstRankReachesAllOfItsGroup) {
   EXPECT_EQ(ledger.invited(), 3 + 2);
 }
 
-TEST(Carriage, AFirstRankThatNeverInvitesEndsWithTheDeadline) {
+TEST(EngineOperation, AFirstRankThatNeverInvitesEndsWithTheDeadline) {
   Ledger& ledger = Ledger::make();
   ledger.invitation = "come";
   run_ranks(2, [&](Job& job) {
@@ -106,7 +106,7 @@ TEST(Carriage, AFirstRankThatNeverInvitesEndsWithTheDeadline) {
   });
 }
 
-TEST(Carriage, ARankWhoseLibraryFailsHearsOfOthersNoMoreThroughItsInvitation) {
+TEST(EngineOperation, ARankWhoseLibraryFailsHearsOfOthersNoMoreThroughItsInvitation) {
   Ledger& ledger = Ledger::make();
   ledger.invitation = "come";
   ledger.cannot_start = 1;
@@ -123,7 +123,7 @@ TEST(Carriage, ARankWhoseLibraryFailsHearsOfOthersNoMoreThroughItsInvitation) {
   });
 }
 
-TEST(Carriage, WhatAnEngineCannotCarryIsMisuseThatNamesWhatCan) {
+TEST(EngineOperation, WhatAnEngineCannotCarryIsMisuseThatNamesWhatCan) {
   Ledger& ledger = Ledger::make();
   ledger.longest = 99;
   run_ranks(2, {.reproducible = false}, [&](Job& job) {

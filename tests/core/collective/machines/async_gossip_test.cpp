@@ -22,10 +22,10 @@ namespace {
 
 using machine::Actions;
 using machine::Message;
+using machine::NetworkFaults;
 using machine::Send;
 using machine::Time;
 using machine::VirtualNetwork;
-using machine::Weather;
 
 constexpr std::size_t kLength = 3;
 using Values = std::vector<double>;

@@ -441,7 +441,7 @@ TEST(Cost, IsNeverLessThanItsBound) {
         for (const std::size_t bytes : {1, 1000, 1 << 20, 64 << 20}) {
           const Partition partition = Partition::even(bytes, table.chunks);
           for (const int segments : {1, 7}) {
-            const Freight freight{partition, 1, segments};
+            const CallSize freight{partition, 1, segments};
             EXPECT_LE(least_cost(table, freight, topology, topology::Profile()),
                       cost(table, freight, topology, topology::Profile()) * (1 + 1e-9))
                 << algorithm.name;

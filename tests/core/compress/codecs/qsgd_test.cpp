@@ -33,7 +33,7 @@ TEST(Qsgd, WritesAndReadsTheModelsBytes) {
       {8, 512, Norm::max, 0x48df1bd7, 0x586cbdf6}, {8, 512, Norm::l2, 0xbc03c186, 0x8aa89a05},
       {8, kAll, Norm::l2, 0x39a658e8, 0xbd51984e},
   };
-  const Occasion occasion{.seed = 0x1122334455667788, .tensor = 77, .step = 5, .rank = 3};
+  const EncodeContext occasion{.seed = 0x1122334455667788, .tensor = 77, .step = 5, .rank = 3};
   for (const Row& row : rows) {
     const auto codec = qsgd_codec({row.bits, row.bucket, row.norm});
     std::uint32_t payloads = 0, values = 0;

@@ -140,8 +140,8 @@ struct AdmmWorld {
   machine::VirtualNetwork network;
 
   AdmmWorld(const AdmmProblem& problem, const linear::AdmmPace& pace, std::int64_t updates,
-            int rounds, const std::vector<machine::Time>& times, const machine::Weather& weather,
-            std::uint64_t seed)
+            int rounds, const std::vector<machine::Time>& times,
+            const machine::NetworkFaults& weather, std::uint64_t seed)
       : network(seed, weather) {
     for (std::size_t r = 0; r < problem.workers; ++r) {
       const int rank = static_cast<int>(r);

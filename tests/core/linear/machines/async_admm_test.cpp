@@ -13,10 +13,10 @@ namespace paceline::linear {
 namespace {
 
 using namespace std::chrono_literals;
+using machine::NetworkFaults;
 using machine::Time;
-using machine::Weather;
 
-constexpr Weather kQuick = {.least_delay = 10us, .most_delay = 100us};
+constexpr NetworkFaults kQuick = {.least_delay = 10us, .most_delay = 100us};
 
 double distance(std::span<const double> a, std::span<const double> b) {
   double squares = 0;
@@ -68,7 +68,7 @@ struct DrawnWorld {
   SeededNumbers numbers;
   test::AdmmProblem problem;
   AdmmPace pace;
-  Weather weather = {.least_delay = 10us, .most_delay = 1ms};
+  NetworkFaults weather = {.least_delay = 10us, .most_delay = 1ms};
   std::vector<Time> times;  // from 10 us to 10 ms for a solution
 };
 

@@ -10,7 +10,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/job/job.h"
-#include "paceline/core/schedule/path/carriage.h"
+#include "paceline/core/schedule/path/message_transport.h"
 #include "paceline/core/schedule/policies/policies.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"

@@ -133,7 +133,7 @@ std::vector<float> means(const Plan& plan, int ranks) {
   return result;
 }
 
-// Also covers paceline/core/schedule/path/server_carriage.cpp.
+// Also covers paceline/core/schedule/path/server_transport.cpp.
 TEST(GradientPath, EveryPlanGivesTheSameBitsOnServers) {
   for (const int ranks : test::is_brief() ? std::vector{3} : std::vector{1, 2, 3}) {
     for (const int servers : test::is_brief() ? std::vector{2} : std::vector{1, 2}) {
@@ -292,7 +292,7 @@ TEST(GradientPath, GroupsOfSeveralTypesTravelInOneLane) {
 }
 
 // A carriage that records the exchanges that it is asked to start.
-class Noting final : public Carriage {
+class Noting final : public MessageTransport {
  public:
   Noting(Communicator& group, std::vector<std::size_t>& started)
       : carriage_(carriage_in_lanes(group, 1)), started_(started) {}
@@ -307,7 +307,7 @@ class Noting final : public Carriage {
   double seconds_in_flight() const override { return carriage_->seconds_in_flight(); }
 
  private:
-  std::unique_ptr<Carriage> carriage_;
+  std::unique_ptr<MessageTransport> carriage_;
   std::vector<std::size_t>& started_;
 };
 

@@ -70,13 +70,13 @@ using Mutation = void (*)(Meddler&, int member);
 // The server takes whatever is above the highest number seen, and answers with that.
 void take_highest_number(Meddler& meddler, int member) {
   if (member < SspWorld::kWorkers || member >= SspWorld::kNewcomers) return;
-  struct Numbers {
+  struct MixedPrecision {
     std::uint64_t highest = 0, taken = 0;
   };
-  const auto numbers = std::make_shared<std::map<std::pair<int, std::uint32_t>, Numbers>>();
+  const auto numbers = std::make_shared<std::map<std::pair<int, std::uint32_t>, MixedPrecision>>();
   meddler.hear = [numbers](int from, Packet& packet) {
     if (packet.kind != PacketKind::push) return true;
-    Numbers& of = (*numbers)[{from, packet.range}];
+    MixedPrecision& of = (*numbers)[{from, packet.range}];
     const bool is_new = packet.sequence > of.highest;
     of.highest = std::max(of.highest, packet.sequence);
     packet.sequence = is_new ? ++of.taken : of.taken;
@@ -92,13 +92,13 @@ void take_highest_number(Meddler& meddler, int member) {
 // The server takes repeats for new pushes.
 void take_repeats(Meddler& meddler, int member) {
   if (member < SspWorld::kWorkers || member >= SspWorld::kNewcomers) return;
-  struct Numbers {
+  struct MixedPrecision {
     std::uint64_t highest = 0, taken = 0;
   };
-  const auto numbers = std::make_shared<std::map<std::pair<int, std::uint32_t>, Numbers>>();
+  const auto numbers = std::make_shared<std::map<std::pair<int, std::uint32_t>, MixedPrecision>>();
   meddler.hear = [numbers](int from, Packet& packet) {
     if (packet.kind != PacketKind::push) return true;
-    Numbers& of = (*numbers)[{from, packet.range}];
+    MixedPrecision& of = (*numbers)[{from, packet.range}];
     const std::uint64_t repeats = of.taken - of.highest;
     if (packet.sequence > of.highest + 1) return false;  // it will be sent again, in order
     of.highest = std::max(of.highest, packet.sequence);
@@ -139,7 +139,7 @@ void join_in_one_step(Meddler& meddler, int member) {
   };
 }
 
-constexpr machine::Weather kWorseWeather = {
+constexpr machine::NetworkFaults kWorseWeather = {
     .least_delay = 1ms, .most_delay = 10ms, .loss = 0.2, .duplication = 0.2, .overtaking = true};
 
 struct BrokenWorlds {

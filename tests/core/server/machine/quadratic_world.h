@@ -14,7 +14,7 @@ struct QuadraticWorld {
   VirtualTable table;
 
   QuadraticWorld(std::string synchrony, std::string rule, Dtype dtype, int workers, int servers,
-                 std::uint64_t of_seed, const machine::Weather& weather = kBadWeather,
+                 std::uint64_t of_seed, const machine::NetworkFaults& weather = kBadWeather,
                  std::int64_t steps = 6)
       : seed(of_seed),
         training{.steps = steps,

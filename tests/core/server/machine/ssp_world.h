@@ -26,7 +26,7 @@ struct SspWorld {
 
   SspWorld(
       std::optional<std::int64_t> of, std::uint64_t seed, const std::string& more = "",
-      std::int64_t steps = 8, machine::Weather weather = kBadWeather,
+      std::int64_t steps = 8, machine::NetworkFaults weather = kBadWeather,
       VirtualTable::Through through = [](int, machine::Machine& own) -> machine::Machine& {
         return own;
       })

@@ -204,7 +204,7 @@ class TableTrainer final : public machine::Machine {
 };
 
 using namespace std::chrono_literals;
-inline constexpr machine::Weather kBadWeather = {
+inline constexpr machine::NetworkFaults kBadWeather = {
     .least_delay = 1ms, .most_delay = 10ms, .loss = 0.05, .duplication = 0.05, .overtaking = true};
 
 // Workers 0, 1, ... and the servers after them, all of which have begun. `through` may put another
@@ -223,7 +223,7 @@ struct VirtualTable {
 
   VirtualTable(
       const server::TableSpec& spec, int worker_count, int server_count, TableTraining& of,
-      const machine::Weather& weather, std::uint64_t seed,
+      const machine::NetworkFaults& weather, std::uint64_t seed,
       Through hook = [](int, machine::Machine& own) -> machine::Machine& { return own; })
       : shape(server::shape_of(spec, members(worker_count, server_count)).value()),
         training(of),

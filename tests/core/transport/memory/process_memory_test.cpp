@@ -31,17 +31,17 @@ TEST(ProcessMemory, OfADoorWithItsTokenCanBeReached) {
 
 // A rank tries the door of one that may have left the group meanwhile.
 TEST(ProcessMemory, HasOneDoorForTheWholeLifeOfItsProcess) {
-  const MemoryDoor door = own_memory_door();
+  const RemoteMemory door = own_memory_door();
   EXPECT_EQ(own_memory_door().address, door.address);
   EXPECT_EQ(own_memory_door().token, door.token);
 }
 
 TEST(ProcessMemory, OfAProcessThatIsNotTheOneThatWasMeantIsNotReached) {
-  MemoryDoor other_token = own_memory_door(), other_place = other_token, nobody = other_token;
+  RemoteMemory other_token = own_memory_door(), other_place = other_token, nobody = other_token;
   ++other_token.token;
   other_place.address = 8;
   nobody.process = 0x7FFF'FFFF;
-  for (const MemoryDoor& door : {other_token, other_place, nobody, MemoryDoor{}})
+  for (const RemoteMemory& door : {other_token, other_place, nobody, RemoteMemory{}})
     EXPECT_FALSE(can_reach(door));
 }
 
@@ -96,7 +96,7 @@ class Writer {
   Writer& operator=(const Writer&) = delete;
 
   pid_t process() const { return process_; }
-  MemoryDoor door() const { return {.process = process_}; }
+  RemoteMemory door() const { return {.process = process_}; }
   void kill(int signal) const { ::kill(process_, signal); }
   int wait() {
     int status = -1;
@@ -144,7 +144,7 @@ class ProcessMemoryOfAnother : public ::testing::Test {
     return std::ranges::all_of(target_, [=](std::byte b) { return b == value; });
   }
 
-  const MemoryDoor own_door_ = own_memory_door();
+  const RemoteMemory own_door_ = own_memory_door();
   std::vector<std::byte> target_ = std::vector<std::byte>(kTargetBytes);
   Shared* shared_ = nullptr;
 };

@@ -8,7 +8,7 @@
 namespace paceline::strategy {
 namespace {
 
-using Hidden = Traffic::Hidden;
+using Overlap = Traffic::Overlap;
 
 // An exchange takes as many seconds as it has elements.
 double step_of(const std::vector<Traffic>& traffic, double compute) {
@@ -31,17 +31,17 @@ TEST(StepForecast, SpreadsAnExchangeThatTrainingWaitsForOverItsPeriod) {
 }
 
 TEST(StepForecast, AddsOnlyWhatSticksOutOfTheComputationThatHidesIt) {
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 2, .hidden = Hidden::backward}}, 3), 3);
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .hidden = Hidden::backward}}, 3), 1 + 5);
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 3, .hidden = Hidden::step}}, 3), 3);
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .hidden = Hidden::step}}, 3), 5);
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .every = 4, .hidden = Hidden::step}}, 3), 3 + 0.5);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 2, .hidden = Overlap::backward}}, 3), 3);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .hidden = Overlap::backward}}, 3), 1 + 5);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 3, .hidden = Overlap::step}}, 3), 3);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .hidden = Overlap::step}}, 3), 5);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .every = 4, .hidden = Overlap::step}}, 3), 3 + 0.5);
 }
 
 TEST(StepForecast, LetsTwoMessagesShareTheComputationBehindWhichBothHide) {
-  const Traffic two{.elements = 2, .hidden = Hidden::step};
+  const Traffic two{.elements = 2, .hidden = Overlap::step};
   EXPECT_DOUBLE_EQ(step_of({two, two}, 3), 4);
-  EXPECT_DOUBLE_EQ(step_of({two, {.elements = 2, .hidden = Hidden::backward}}, 3), 3);
+  EXPECT_DOUBLE_EQ(step_of({two, {.elements = 2, .hidden = Overlap::backward}}, 3), 3);
 }
 
 TEST(StepForecast, NeverLiesBelowTheComputationAndFallsWithThePeriod) {

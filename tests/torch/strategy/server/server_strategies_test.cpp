@@ -31,7 +31,7 @@ TEST_P(ServerStrategies, SendTheModelToServersAndBackInEachStep) {
     EXPECT_EQ(one.peers, 1);
     EXPECT_EQ(one.elements, 10);
     EXPECT_EQ(one.every, 1);
-    EXPECT_EQ(one.hidden, strategy::Traffic::Hidden::nothing);
+    EXPECT_EQ(one.hidden, strategy::Traffic::Overlap::nothing);
   }
 }
 

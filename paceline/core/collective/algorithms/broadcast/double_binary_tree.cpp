@@ -19,7 +19,7 @@ namespace {
 
 // The half of the buffer that goes down `tree`.
 Program half_of(const Shape& shape, const Tree& tree, int half) {
-  const Tree fed = renumbered(below_another(tree), turned_to(shape.root, shape.ranks));
+  const Tree fed = renumbered(below_another(tree), rotated_to(shape.root, shape.ranks));
   return spread_down(fed, shape.rank, half, 2);
 }
 

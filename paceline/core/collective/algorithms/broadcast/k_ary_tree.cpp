@@ -24,7 +24,7 @@ bool fits(const Shape& shape) {
 
 Program build(const Shape& shape) {
   const Tree tree =
-      renumbered(k_ary_tree(shape.ranks, shape.radix), turned_to(shape.root, shape.ranks));
+      renumbered(k_ary_tree(shape.ranks, shape.radix), rotated_to(shape.root, shape.ranks));
   const Program down = without_empty_rounds(spread_down(tree, shape.rank));
   return shape.rank == shape.root ? with_copy(reads_input(down), 0) : down;
 }

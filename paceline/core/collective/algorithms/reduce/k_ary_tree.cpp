@@ -23,7 +23,7 @@ bool fits(const Shape& shape) {
 
 Program build(const Shape& shape) {
   const Tree tree =
-      renumbered(k_ary_tree(shape.ranks, shape.radix), turned_to(shape.root, shape.ranks));
+      renumbered(k_ary_tree(shape.ranks, shape.radix), rotated_to(shape.root, shape.ranks));
   return without_empty_rounds(sum_up(tree, shape.rank));
 }
 

@@ -11,10 +11,10 @@
 
 namespace paceline::schedule {
 
-class Carriage {
+class MessageTransport {
  public:
   // Operations under way fail.
-  virtual ~Carriage() = default;
+  virtual ~MessageTransport() = default;
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
@@ -33,12 +33,13 @@ class Carriage {
 
 // Each lane is a group of its own, split from `group`. Collective. THROWS Error as split() does.
 inline constexpr int kLanes = 8;
-std::unique_ptr<Carriage> carriage_in_lanes(Communicator& group, int lanes = kLanes);
+std::unique_ptr<MessageTransport> carriage_in_lanes(Communicator& group, int lanes = kLanes);
 
 // It reaches both paths: on Path::server the job's servers form the sums (push_pull.h), with the
 // bits of the group's; whatever else an averaging exchanges, and all else, travels in lanes.
 // Collective. THROWS Error (misuse): the job has no servers, or `group` has not all of its ranks in
 // their order.
-std::unique_ptr<Carriage> carriage_on_servers(Job& job, Communicator& group, int lanes = kLanes);
+std::unique_ptr<MessageTransport> carriage_on_servers(Job& job, Communicator& group,
+                                                      int lanes = kLanes);
 
 }  // namespace paceline::schedule

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/price/tariff.h"
+#include "paceline/core/collective/price/price_table.h"
 
 #include <gtest/gtest.h>
 
@@ -27,17 +27,17 @@ topology::Topology hosts(LinkClass within) {
   return topology::several_hosts({{0, 1}, {2}}, {1, 1}, within);
 }
 
-Charge charge(LinkClass within, int to, Payer payer, std::size_t bytes = 9) {
+LinkCharge charge(LinkClass within, int to, Payer payer, std::size_t bytes = 9) {
   const Partition piece = Partition::even(bytes, 1);
   const topology::Topology topology = hosts(within);
-  const Tariff tariff(piece, 1, topology, kProfile);
+  const PriceTable tariff(piece, 1, topology, kProfile);
   return tariff.of({.from = 0, .to = to, .loads = {{0, payer}}});
 }
 
-TEST(Tariff, BetweenHostsBothPortsAreTakenForTheMessageAndTheUplinkForItsBytes) {
+TEST(PriceTable, BetweenHostsBothPortsAreTakenForTheMessageAndTheUplinkForItsBytes) {
   for (const LinkClass within : {LinkClass::memory, LinkClass::loopback}) {
     for (const Payer payer : {Payer::nobody, Payer::sender, Payer::the_sum, Payer::receiver}) {
-      const Charge crossing = charge(within, 2, payer);
+      const LinkCharge crossing = charge(within, 2, payer);
       EXPECT_EQ(crossing.link, LinkClass::network);
       EXPECT_EQ(crossing.sender, 6 + 9 * 1000);
       EXPECT_EQ(crossing.receiver, 6 + 9 * 1000);
@@ -46,14 +46,14 @@ TEST(Tariff, BetweenHostsBothPortsAreTakenForTheMessageAndTheUplinkForItsBytes) 
   }
 }
 
-TEST(Tariff, OverSocketsOfOneHostEachEndDoesHalf) {
-  const Charge half = charge(LinkClass::loopback, 1, Payer::sender);
+TEST(PriceTable, OverSocketsOfOneHostEachEndDoesHalf) {
+  const LinkCharge half = charge(LinkClass::loopback, 1, Payer::sender);
   EXPECT_EQ(half.sender, (4 + 9 * 100) / 2);
   EXPECT_EQ(half.receiver, half.sender);
   EXPECT_EQ(half.uplink, 0);
 }
 
-TEST(Tariff, InMemoryWhoTouchesTheBytesPaysThem) {
+TEST(PriceTable, InMemoryWhoTouchesTheBytesPaysThem) {
   EXPECT_EQ(charge(LinkClass::memory, 1, Payer::nobody).sender, 1);
   EXPECT_EQ(charge(LinkClass::memory, 1, Payer::nobody).receiver, 1);
   EXPECT_EQ(charge(LinkClass::memory, 1, Payer::sender).sender, 1 + 9 * 10);
@@ -62,24 +62,24 @@ TEST(Tariff, InMemoryWhoTouchesTheBytesPaysThem) {
   EXPECT_EQ(charge(LinkClass::memory, 1, Payer::receiver).receiver, 1 + 9 * 10);
 }
 
-TEST(Tariff, WhatIsEmptyCostsNothing) {
+TEST(PriceTable, WhatIsEmptyCostsNothing) {
   for (const int to : {1, 2}) {
-    const Charge none = charge(LinkClass::memory, to, Payer::sender, 0);
+    const LinkCharge none = charge(LinkClass::memory, to, Payer::sender, 0);
     EXPECT_TRUE(none.is_empty);
     EXPECT_EQ(none.sender + none.receiver + none.uplink, 0);
   }
 }
 
-TEST(Tariff, WorkIsPaidByTheByteAndARankThatSharesItsCoreByTheWake) {
+TEST(PriceTable, WorkIsPaidByTheByteAndARankThatSharesItsCoreByTheWake) {
   const Partition piece = Partition::of({4, 8});
   const topology::Topology topology = hosts(LinkClass::memory);
-  const Tariff tariff(piece, 2, topology, kProfile);
+  const PriceTable tariff(piece, 2, topology, kProfile);
   EXPECT_EQ(tariff.of({.reduced = {0, 1, 1}, .copied = {0}}), 2 * (20 * 3 + 4 * 5));
   EXPECT_EQ(tariff.of({.from = 2, .to = 0, .loads = {{0, Payer::sender}}}).wake, 11);
   EXPECT_EQ(tariff.of({.from = 0, .to = 2, .loads = {{0, Payer::sender}}}).wake, 0);
 }
 
-TEST(Tariff, WhatIsReadInMemoryWaitsForItsNoticeToo) {
+TEST(PriceTable, WhatIsReadInMemoryWaitsForItsNoticeToo) {
   const std::size_t reference = transport::kShortestReference;
   const auto wake = [](LinkClass within, Payer payer, std::size_t bytes) {
     return charge(within, 1, payer, bytes).wake;
@@ -93,10 +93,10 @@ TEST(Tariff, WhatIsReadInMemoryWaitsForItsNoticeToo) {
     EXPECT_EQ(wake(LinkClass::memory, payer, reference), 11);
 }
 
-TEST(Tariff, WhatIsPassedOnCostsItsReceiverMore) {
+TEST(PriceTable, WhatIsPassedOnCostsItsReceiverMore) {
   const Partition piece = Partition::even(9, 1);
   const topology::Topology topology = hosts(LinkClass::memory);
-  const Tariff tariff(piece, 1, topology, kProfile);
+  const PriceTable tariff(piece, 1, topology, kProfile);
   const auto receiver = [&](Payer payer) {
     return tariff.of({.from = 0, .to = 1, .loads = {{0, payer, true}}}).receiver;
   };
@@ -104,11 +104,11 @@ TEST(Tariff, WhatIsPassedOnCostsItsReceiverMore) {
   EXPECT_EQ(receiver(Payer::nobody), 1);
 }
 
-TEST(Tariff, RanksThatShareProcessorsHaveOneEachInTurns) {
+TEST(PriceTable, RanksThatShareProcessorsHaveOneEachInTurns) {
   topology::Topology machine = topology::separate_hosts(6);
   machine.pools = {{{0, 2, 4, 5}, 2}, {{1, 3}, 4}};
   const Partition piece = Partition::even(9, 1);
-  const Tariff tariff(piece, 1, machine, kProfile);
+  const PriceTable tariff(piece, 1, machine, kProfile);
   EXPECT_EQ(tariff.core(0), tariff.core(4));
   EXPECT_EQ(tariff.core(2), tariff.core(5));
   EXPECT_NE(tariff.core(0), tariff.core(2));
@@ -118,13 +118,13 @@ TEST(Tariff, RanksThatShareProcessorsHaveOneEachInTurns) {
   EXPECT_EQ(tariff.of({.from = 4, .to = 1, .loads = {{0, Payer::nobody}}}).wake, 0);
 }
 
-TEST(Tariff, TheBusiestIsTheHostsCoreWhereItsRanksShareOne) {
+TEST(PriceTable, TheBusiestIsTheHostsCoreWhereItsRanksShareOne) {
   const Timetable exchange =
       timetable_of(testing::built_in(Operation::all_gather, "ring"), {.ranks = 2});
   const Partition piece = Partition::even(8, 2);
   const auto busiest = [&](int cores) {
     const auto one = topology::one_host(2, cores, LinkClass::loopback);
-    return Tariff(piece, 1, one, kProfile).busiest(exchange);
+    return PriceTable(piece, 1, one, kProfile).busiest(exchange);
   };
   // Each rank sends four bytes and takes four.
   EXPECT_EQ(busiest(2), 4 + 4 * 100);
@@ -134,14 +134,14 @@ TEST(Tariff, TheBusiestIsTheHostsCoreWhereItsRanksShareOne) {
 // With four ranks on two cores, ranks 0 and 2 share a core. In direct the root sends three messages
 // on its core and its neighbour there receives one; in the tree each core has three halves of a
 // message to do.
-TEST(Tariff, WhoseCoreIsTheBusiestDependsOnWhereItsRanksAre) {
+TEST(PriceTable, WhoseCoreIsTheBusiestDependsOnWhereItsRanksAre) {
   topology::Profile profile = topology::Profile::uniform({.alpha = 0, .beta = 1, .gamma = 0});
   const auto busiest = [&](const char* name) {
     const Algorithm broadcast = testing::built_in(Operation::broadcast, name);
     const Timetable table = timetable_of(broadcast, {.ranks = 4});
     const Partition piece = Partition::even(8, table.chunks);
     const auto four = topology::one_host(4, 2, LinkClass::loopback);
-    return Tariff(piece, 1, four, profile).busiest(table);
+    return PriceTable(piece, 1, four, profile).busiest(table);
   };
   EXPECT_EQ(busiest("direct"), 2 * 8);
   EXPECT_EQ(busiest("k_ary_tree"), 1.5 * 8);

@@ -1,5 +1,5 @@
 // Steps that a scale decides on: skipped by all ranks or by none.
-#include "paceline/torch/precision/mixed_numbers.h"
+#include "paceline/torch/precision/loss_scaling.h"
 
 #include <cmath>
 #include <limits>
@@ -44,7 +44,7 @@ void expect_skipped_by_all(DataParallel& parallel, nn::Sequential& model, Job& j
   EXPECT_FALSE(parallel.last_step().overflowed);
 }
 
-TEST(MixedNumbers, AnInfinityOfOneReplicaStopsTheUpdateOfAll) {
+TEST(LossScaling, AnInfinityOfOneReplicaStopsTheUpdateOfAll) {
   for (const std::string precision : kHalves) {
     for (const double max_norm : {0.0, 0.5}) {
       run_ranks(2, [&](Job& job) {
@@ -56,7 +56,7 @@ TEST(MixedNumbers, AnInfinityOfOneReplicaStopsTheUpdateOfAll) {
   }
 }
 
-TEST(MixedNumbers, AnInfinityInOnePartOfALayerStopsTheUpdateOfAll) {
+TEST(LossScaling, AnInfinityInOnePartOfALayerStopsTheUpdateOfAll) {
   for (const std::string precision : kHalves) {
     for (const auto& [layout, ranks] : {std::pair("tp=2", 2), std::pair("dp=2,tp=2", 4)}) {
       run_ranks(ranks, [&](Job& job) {
@@ -70,7 +70,7 @@ TEST(MixedNumbers, AnInfinityInOnePartOfALayerStopsTheUpdateOfAll) {
   }
 }
 
-TEST(MixedNumbers, AnInfinityInOnePieceOfADividedStateStopsTheUpdateOfAll) {
+TEST(LossScaling, AnInfinityInOnePieceOfADividedStateStopsTheUpdateOfAll) {
   for (const int zero_stage : {1, 2, 3}) {
     for (const auto& [layout, ranks] : {std::pair("dp=2", 2), std::pair("dp=2,tp=2", 4)}) {
       run_ranks(ranks, [&](Job& job) {
@@ -85,7 +85,7 @@ TEST(MixedNumbers, AnInfinityInOnePieceOfADividedStateStopsTheUpdateOfAll) {
   }
 }
 
-TEST(MixedNumbers, TheScaleGrowsAfterExactlySoManyGoodSteps) {
+TEST(LossScaling, TheScaleGrowsAfterExactlySoManyGoodSteps) {
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = small_model();
     DataParallel parallel(model, job, {.precision = "o2:dtype=fp16,scale=64,interval=3"});
@@ -98,7 +98,7 @@ TEST(MixedNumbers, TheScaleGrowsAfterExactlySoManyGoodSteps) {
   });
 }
 
-TEST(MixedNumbers, OneScaleAndItsDoubleMakeTheSameBits) {
+TEST(LossScaling, OneScaleAndItsDoubleMakeTheSameBits) {
   for (const std::string mode : {"o1", "o2"}) {
     std::vector<std::string> digests;
     for (const std::string scale : {"8192", "16384"}) {
@@ -128,7 +128,7 @@ void expect_misuse(const std::string& part, const Call& call) {
   }
 }
 
-TEST(MixedNumbers, ASecondUnscaleIsRefused) {
+TEST(LossScaling, ASecondUnscaleIsRefused) {
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = small_model();
     DataParallel parallel(model, job, {.precision = "o2:dtype=fp16"});
@@ -143,7 +143,7 @@ TEST(MixedNumbers, ASecondUnscaleIsRefused) {
 }
 
 // max_grad_norm does within step() what a program does after synchronize().
-TEST(MixedNumbers, ClipsAsAProgramWouldByHand) {
+TEST(LossScaling, ClipsAsAProgramWouldByHand) {
   for (const std::string precision : {"none", "o1", "o2", "o2:dtype=fp16,scale=8192"}) {
     std::vector<std::string> digests;
     for (const bool is_by_hand : {false, true}) {

@@ -1,4 +1,4 @@
-#include "paceline/torch/gradient/step_facts.h"
+#include "paceline/torch/gradient/step_agreement.h"
 
 #include <c10/util/StringUtil.h>
 
@@ -65,12 +65,12 @@ bool differ(std::span<const std::uint8_t> maxima) {
 }  // namespace
 
 // The buffer is in use until the operation has ended.
-StepFacts::~StepFacts() {
+StepAgreement::~StepAgreement() {
   if (!told_weights_.work.done())
     told_weights_.work.keep(std::make_shared<std::vector<double>>(std::move(buffer_)));
 }
 
-void StepFacts::tell_weight(const RankWeight& own, bool has_written) {
+void StepAgreement::tell_weight(const RankWeight& own, bool has_written) {
   own_ = own;
   has_told_weight_ = true;
   const auto first = kFacts * static_cast<std::size_t>(group_.rank());
@@ -83,7 +83,7 @@ void StepFacts::tell_weight(const RankWeight& own, bool has_written) {
     told_weights_ = lane_.call([this] { return group_.all_reduce(buffer_of(buffer_)); });
 }
 
-const StepWeights& StepFacts::weights() {
+const StepWeights& StepAgreement::weights() {
   if (weights_) return *weights_;
   lane_.wait(told_weights_, [this] { return "for the weights of a step" + where_(); });
   StepWeights all;
@@ -107,7 +107,7 @@ const StepWeights& StepFacts::weights() {
 }
 
 // The length tells the unit, so that a mismatch does.
-WatchedLane::Call StepFacts::tell_reading(std::size_t unit) {
+WatchedLane::Call StepAgreement::tell_reading(std::size_t unit) {
   auto word = std::make_shared<std::vector<std::int8_t>>(unit + 1);
   auto told = lane_.call(
       [&] { return group_.all_reduce(buffer_of(std::span(*word)), {.op = ReduceOp::max}); });
@@ -115,11 +115,11 @@ WatchedLane::Call StepFacts::tell_reading(std::size_t unit) {
   return told;
 }
 
-void StepFacts::wait_for(const WatchedLane::Call& told) {
+void StepAgreement::wait_for(const WatchedLane::Call& told) {
   lane_.wait(told, [this] { return "to read parameters" + where_(); });
 }
 
-std::vector<bool> StepFacts::used_by_any(const std::vector<bool>& used) {
+std::vector<bool> StepAgreement::used_by_any(const std::vector<bool>& used) {
   if (group_.size() == 1) return used;
   std::vector<std::uint8_t> flags(used.begin(), used.end());
   append_compared(flags, training_);
@@ -135,7 +135,7 @@ std::vector<bool> StepFacts::used_by_any(const std::vector<bool>& used) {
   return {flags.begin(), flags.begin() + static_cast<std::ptrdiff_t>(used.size())};
 }
 
-void StepFacts::end() {
+void StepAgreement::end() {
   has_told_weight_ = false;
   weights_.reset();
   told_weights_ = {};

@@ -1,4 +1,4 @@
-#include "paceline/torch/bridge/gradient_birth.h"
+#include "paceline/torch/bridge/gradient_placement.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -42,7 +42,7 @@ at::Tensor f64(at::IntArrayRef shape, int seed) {
 
 // The weight, the input's gradient and the result are all of one size: every allocation is as long
 // as the gradient.
-TEST(GradientBirth, IsWhereItWasAskedForFromTheSecondPassWithTheSameBits) {
+TEST(GradientPlacement, IsWhereItWasAskedForFromTheSecondPassWithTheSameBits) {
   for (const bool view : {false, true}) {
     Watched watched(f64({8, 8}, 1));
     const at::Tensor x = f64({8, 8}, 2).set_requires_grad(true), y = f64({8, 8}, 3);
@@ -63,7 +63,7 @@ TEST(GradientBirth, IsWhereItWasAskedForFromTheSecondPassWithTheSameBits) {
   }
 }
 
-TEST(GradientBirth, LibtorchChoosesWhileTheOwnerIsNotWillingOrTheGradientAccumulates) {
+TEST(GradientPlacement, LibtorchChoosesWhileTheOwnerIsNotWillingOrTheGradientAccumulates) {
   Watched watched(f64({4, 4}, 1));
   const auto pass = [&] { at::exp(watched.leaf).sum().backward(); };
   pass();
@@ -80,7 +80,7 @@ TEST(GradientBirth, LibtorchChoosesWhileTheOwnerIsNotWillingOrTheGradientAccumul
   EXPECT_TRUE(watched.born());
 }
 
-TEST(GradientBirth, FollowsAModelThatComputesItsGradientInAnotherWayNow) {
+TEST(GradientPlacement, FollowsAModelThatComputesItsGradientInAnotherWayNow) {
   Watched watched(f64({4, 4}, 1));
   const at::Tensor x = f64({4, 4}, 2).set_requires_grad(true);
   for (int turn = 0; turn < 3; ++turn) {
@@ -95,7 +95,7 @@ TEST(GradientBirth, FollowsAModelThatComputesItsGradientInAnotherWayNow) {
   }
 }
 
-TEST(GradientBirth, AGradientWhoseMemoryAHookKeepsIsToldOf) {
+TEST(GradientPlacement, AGradientWhoseMemoryAHookKeepsIsToldOf) {
   Watched watched(f64({4, 4}, 1));
   std::vector<at::Tensor> kept;
   for (const bool keep : {false, false, true}) {
@@ -108,7 +108,7 @@ TEST(GradientBirth, AGradientWhoseMemoryAHookKeepsIsToldOf) {
   }
 }
 
-TEST(GradientBirth, TheMemoryLivesAsLongAsTheGradient) {
+TEST(GradientPlacement, TheMemoryLivesAsLongAsTheGradient) {
   std::weak_ptr<void> memory;
   at::Tensor grad;
   {
@@ -128,7 +128,7 @@ TEST(GradientBirth, TheMemoryLivesAsLongAsTheGradient) {
 
 // This is how oneDNN allocates: it gives only an address back to the allocator, from inside and
 // outside of a backward pass.
-TEST(GradientBirth, LeavesRawAllocationPossible) {
+TEST(GradientPlacement, LeavesRawAllocationPossible) {
   Watched watched(f64({8, 8}, 1));
   c10::Allocator* const allocator = c10::GetAllocator(c10::kCPU);
   allocator->raw_deallocate(allocator->raw_allocate(64));

@@ -23,8 +23,8 @@ namespace paceline::launch {
 // The connections to agents, by the number of their host. A host without one is reached by ssh.
 using Agents = std::map<std::size_t, AgentChannel>;
 
-// The parts of a run that outlive a generation, and so an Attempt.
-struct AttemptParts {
+// The parts of a run that outlive a generation, and so a LaunchedGeneration.
+struct RunContext {
   const RunOptions& options;
   const Placement& placement;
   transport::Poller& poller;
@@ -38,14 +38,14 @@ struct AttemptParts {
   const std::function<void(const std::string& lines)>& say;
 };
 
-class Attempt {
+class LaunchedGeneration {
  public:
   // Opens the store. THROWS Error: misuse, the port that was asked for is taken; io.
-  Attempt(const AttemptParts& parts, int generation,
-          std::function<void(std::uint64_t step)> on_saved);
-  ~Attempt();  // leaves nothing behind, even after an exception
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
+  LaunchedGeneration(const RunContext& parts, int generation,
+                     std::function<void(std::uint64_t step)> on_saved);
+  ~LaunchedGeneration();  // leaves nothing behind, even after an exception
+  LaunchedGeneration(const LaunchedGeneration&) = delete;
+  LaunchedGeneration& operator=(const LaunchedGeneration&) = delete;
 
   // THROWS Error (io) that names the rank.
   void start(Agents agents);
@@ -74,7 +74,7 @@ class Attempt {
   void tell_long_waits(Clock::time_point now);
   void carry_out(const Actions& actions);
 
-  const AttemptParts parts_;
+  const RunContext parts_;
   const int generation_;
   membership::StoreServer store_;
   Input input_;

@@ -1,14 +1,14 @@
 #include <deque>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/schedule/path/carriage.h"
+#include "paceline/core/schedule/path/message_transport.h"
 #include "paceline/core/schedule/path/push_pull.h"
 
 namespace paceline::schedule {
 namespace {
 
 // Each lane has an order of its own on the servers, as among the ranks.
-class OnServers final : public Carriage {
+class OnServers final : public MessageTransport {
  public:
   OnServers(Job& job, Communicator& group, int lanes) : others_(carriage_in_lanes(group, lanes)) {
     for (int lane = 0; lane < lanes; ++lane) servers_.emplace_back(job);
@@ -29,13 +29,13 @@ class OnServers final : public Carriage {
   }
 
  private:
-  std::unique_ptr<Carriage> others_;
+  std::unique_ptr<MessageTransport> others_;
   std::deque<PushPull> servers_;  // by lane
 };
 
 }  // namespace
 
-std::unique_ptr<Carriage> carriage_on_servers(Job& job, Communicator& group, int lanes) {
+std::unique_ptr<MessageTransport> carriage_on_servers(Job& job, Communicator& group, int lanes) {
   PACELINE_CHECK(
       group.size() == job.world_size() && group.rank() == job.rank(),
       "servers sum what all {} workers of the job push, and the group has {} ranks: give "

@@ -1,4 +1,4 @@
-#include "paceline/app/launch/run/attempt.h"
+#include "paceline/app/launch/run/launched_generation.h"
 
 #include <fmt/format.h>
 
@@ -39,8 +39,8 @@ std::string start_timeout_text(const RunOptions& options) {
 
 }  // namespace
 
-Attempt::Attempt(const AttemptParts& parts, int generation,
-                 std::function<void(std::uint64_t step)> on_saved)
+LaunchedGeneration::LaunchedGeneration(const RunContext& parts, int generation,
+                                       std::function<void(std::uint64_t step)> on_saved)
     : parts_(parts),
       generation_(generation),
       store_(open_store(
@@ -76,11 +76,11 @@ Attempt::Attempt(const AttemptParts& parts, int generation,
       finishing_(
           {.stall = parts.options.stall, .host = host_name(), .is_stopped = is_stopped_process}) {}
 
-Attempt::~Attempt() {
+LaunchedGeneration::~LaunchedGeneration() {
   hosts_.clear();
 }
 
-WorkerEvents Attempt::events() {
+WorkerEvents LaunchedGeneration::events() {
   return {.started = [this](int rank, int pid) { supervisor_.on_started(rank, pid); },
           .not_started =
               [this](int rank, const std::string& why, Clock::time_point when) {
@@ -96,7 +96,7 @@ WorkerEvents Attempt::events() {
               }};
 }
 
-void Attempt::start(Agents agents) {
+void LaunchedGeneration::start(Agents agents) {
   const RunOptions& options = parts_.options;
   const JobVariables job{.world_size = parts_.placement.world_size,
                          .servers = options.servers,
@@ -120,7 +120,7 @@ void Attempt::start(Agents agents) {
   input_.workers_started();
 }
 
-void Attempt::start_here(const AgentOrders& orders) {
+void LaunchedGeneration::start_here(const AgentOrders& orders) {
   constexpr std::size_t kEach = 5;  // four pipes, and the connection to the store
   const std::vector<Place> places = places_of(orders);
   const auto room = transport::make_room_for_files(
@@ -144,7 +144,7 @@ void Attempt::start_here(const AgentOrders& orders) {
   }
 }
 
-void Attempt::start_there(std::size_t host, AgentOrders orders, Agents& agents) {
+void LaunchedGeneration::start_there(std::size_t host, AgentOrders orders, Agents& agents) {
   const HostShare& share = parts_.placement.hosts[host].share;
   for (const Place& place : places_of(orders)) supervisor_.on_host(place.rank, share.name);
   if (parts_.options.nodes.nodes == 1) orders.secret = parts_.secret.hexadecimal();
@@ -158,7 +158,7 @@ void Attempt::start_there(std::size_t host, AgentOrders orders, Agents& agents) 
   hosts_.push_back(std::move(workers));
 }
 
-void Attempt::carry_out(const Actions& actions) {
+void LaunchedGeneration::carry_out(const Actions& actions) {
   for (const Action& action : actions) {
     if (action.kind == Action::Kind::tell) store_.tell(action.verdict);
     for (const auto& host : hosts_) {
@@ -168,13 +168,13 @@ void Attempt::carry_out(const Actions& actions) {
   }
 }
 
-void Attempt::on_timer() {
+void LaunchedGeneration::on_timer() {
   const auto now = Clock::now();
   carry_out(supervisor_.on_timer(now));
   if (supervisor_.is_well()) tell_long_waits(now);
 }
 
-void Attempt::tell_long_waits(Clock::time_point now) {
+void LaunchedGeneration::tell_long_waits(Clock::time_point now) {
   const std::vector<RankRecord>& records = supervisor_.records();
   if (const auto rank = starting_.overdue(records, now))
     carry_out(supervisor_.on_absent(*rank, starting_.too_late(*rank, records), now));
@@ -182,14 +182,14 @@ void Attempt::tell_long_waits(Clock::time_point now) {
   if (const auto line = finishing_.line(records, now)) parts_.say(*line);
 }
 
-Deadline Attempt::next_timer() const {
+Deadline LaunchedGeneration::next_timer() const {
   const Deadline next = supervisor_.next_timer();
   if (!supervisor_.is_well()) return next;
   const std::vector<RankRecord>& records = supervisor_.records();
   return next.sooner(starting_.next_timer(records)).sooner(finishing_.next_timer(records));
 }
 
-bool Attempt::is_over() {
+bool LaunchedGeneration::is_over() {
   if (supervisor_.end_by().passed()) return true;
   if (!supervisor_.settled()) return false;
   for (const auto& host : hosts_) {
@@ -199,11 +199,11 @@ bool Attempt::is_over() {
   return parts_.output.all_written();
 }
 
-void Attempt::end(int exit_code) {
+void LaunchedGeneration::end(int exit_code) {
   for (const auto& host : hosts_) host->end(exit_code);
 }
 
-std::optional<Agents> Attempt::release() {
+std::optional<Agents> LaunchedGeneration::release() {
   Agents agents;
   for (const auto& [host, workers] : there_)
     if (auto channel = workers->take_channel()) agents.emplace(host, *std::move(channel));

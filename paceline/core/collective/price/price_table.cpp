@@ -1,4 +1,4 @@
-#include "paceline/core/collective/price/tariff.h"
+#include "paceline/core/collective/price/price_table.h"
 
 #include <algorithm>
 
@@ -9,8 +9,8 @@ namespace paceline::collective {
 using Payer = Timetable::Payer;
 using topology::LinkClass;
 
-Tariff::Tariff(const Partition& piece, std::size_t element_bytes,
-               const topology::Topology& topology, const topology::Profile& profile)
+PriceTable::PriceTable(const Partition& piece, std::size_t element_bytes,
+                       const topology::Topology& topology, const topology::Profile& profile)
     : piece_(piece),
       element_bytes_(element_bytes),
       topology_(topology),
@@ -28,7 +28,7 @@ Tariff::Tariff(const Partition& piece, std::size_t element_bytes,
   }
 }
 
-Charge Tariff::of(const Timetable::Message& message) const {
+LinkCharge PriceTable::of(const Timetable::Message& message) const {
   double all = 0, senders = 0, sums = 0, receivers = 0, relayed = 0;
   bool is_reference = false;
   for (const Timetable::Load& load : message.loads) {
@@ -43,8 +43,8 @@ Charge Tariff::of(const Timetable::Message& message) const {
   }
   // An empty chunk is not sent (docs/algorithms/README.md): it takes neither time nor ports.
   if (all == 0) return {.is_empty = true};
-  Charge charge{.link = host(message.from) == host(message.to) ? topology_.within_a_host
-                                                               : LinkClass::network};
+  LinkCharge charge{.link = host(message.from) == host(message.to) ? topology_.within_a_host
+                                                                   : LinkClass::network};
   const topology::Line& line = profile_.link(charge.link).line(all);
   switch (charge.link) {
     case LinkClass::network:
@@ -63,19 +63,19 @@ Charge Tariff::of(const Timetable::Message& message) const {
   return charge;
 }
 
-double Tariff::of(const Timetable::Work& work) const {
+double PriceTable::of(const Timetable::Work& work) const {
   double reduced = 0, copied = 0;
   for (const int chunk : work.reduced) reduced += bytes_of(chunk);
   for (const int chunk : work.copied) copied += bytes_of(chunk);
   return reduced * profile_.gamma + copied * profile_.copy;
 }
 
-double Tariff::busiest(const Timetable& table) const {
+double PriceTable::busiest(const Timetable& table) const {
   const std::size_t ranks = table.rounds.size(), hosts = topology_.hosts.size();
   std::vector<double> out(ranks), in(ranks), cores(static_cast<std::size_t>(cores_)), up(hosts),
       down(hosts);
   for (const Timetable::Message& message : table.messages) {
-    const Charge charge = of(message);
+    const LinkCharge charge = of(message);
     const auto from = static_cast<std::size_t>(message.from),
                to = static_cast<std::size_t>(message.to);
     const bool crosses = charge.link == LinkClass::network;

@@ -37,13 +37,13 @@ struct StepWeights {
 };
 
 // THREAD: one. THROWS Error, from every call: what ended the communication.
-class StepFacts {
+class StepAgreement {
  public:
   // `group` outlives this. Of one rank it sends nothing. `training`: ModelParts::training.
-  StepFacts(Communicator& group, std::uint64_t training) : group_(group), training_(training) {}
-  ~StepFacts();
-  StepFacts(const StepFacts&) = delete;
-  StepFacts& operator=(const StepFacts&) = delete;
+  StepAgreement(Communicator& group, std::uint64_t training) : group_(group), training_(training) {}
+  ~StepAgreement();
+  StepAgreement(const StepAgreement&) = delete;
+  StepAgreement& operator=(const StepAgreement&) = delete;
 
   // From here on calls are made on this lane. `where` tells what this rank did last, for texts.
   void watch(const WatchedLane& lane, std::function<std::string()> where) {

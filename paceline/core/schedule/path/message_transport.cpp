@@ -1,4 +1,4 @@
-#include "paceline/core/schedule/path/carriage.h"
+#include "paceline/core/schedule/path/message_transport.h"
 
 #include <chrono>
 #include <utility>
@@ -25,7 +25,7 @@ Work start_on(Communicator& group, const compress::Exchange& exchange) {
   return Work::all_of(std::move(both));
 }
 
-class InLanes final : public Carriage {
+class InLanes final : public MessageTransport {
  public:
   InLanes(Communicator& group, int lanes) {
     for (int lane = 0; lane < lanes; ++lane) lanes_.push_back(group.split(0));
@@ -48,7 +48,7 @@ class InLanes final : public Carriage {
 
 }  // namespace
 
-std::unique_ptr<Carriage> carriage_in_lanes(Communicator& group, int lanes) {
+std::unique_ptr<MessageTransport> carriage_in_lanes(Communicator& group, int lanes) {
   return std::make_unique<InLanes>(group, lanes);
 }
 

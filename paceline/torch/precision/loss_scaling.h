@@ -1,4 +1,5 @@
-// MixedNumbers: what a training in 16 bits does in each step (replica/grads/numbers.h tells when).
+// LossScaling: what a training in 16 bits does in each step (replica/grads/mixed_precision.h tells
+// when).
 #pragma once
 
 #include <memory>
@@ -11,10 +12,10 @@
 
 namespace paceline::precision {
 
-class MixedNumbers final : public parallel::Numbers {
+class LossScaling final : public parallel::MixedPrecision {
  public:
   // `mesh`: whose ranks all decide together; null: those of the group. It outlives this.
-  MixedNumbers(const Choice& choice, DeviceMesh* mesh);
+  LossScaling(const Choice& choice, DeviceMesh* mesh);
 
   void bind(Communicator& group) override;
   at::Tensor scaled(const at::Tensor& loss) const override;
@@ -37,6 +38,6 @@ class MixedNumbers final : public parallel::Numbers {
 };
 
 // None: nothing stands between gradients and updates.
-std::unique_ptr<parallel::Numbers> make_numbers(const Choice& choice, DeviceMesh* mesh);
+std::unique_ptr<parallel::MixedPrecision> make_numbers(const Choice& choice, DeviceMesh* mesh);
 
 }  // namespace paceline::precision

@@ -17,9 +17,9 @@
 
 namespace paceline::parallel {
 
-class OwnUpdates {
+class PerParameterOptimizers {
  public:
-  explicit OwnUpdates(OptimizerFactory factory) : factory_(std::move(factory)) {}
+  explicit PerParameterOptimizers(OptimizerFactory factory) : factory_(std::move(factory)) {}
 
   // From here on indices mean these. One that was here before keeps its optimizer. THROWS what the
   // factory throws; Error (misuse) when it makes none, or one of other tensors than the parameter.

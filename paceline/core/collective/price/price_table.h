@@ -11,7 +11,7 @@
 namespace paceline::collective {
 
 // The cost of a message, in seconds.
-struct Charge {
+struct LinkCharge {
   topology::LinkClass link = topology::LinkClass::memory;
   double sender = 0;    // of the sender's port (network) or core
   double receiver = 0;  // of the receiver's
@@ -20,13 +20,13 @@ struct Charge {
   bool is_empty = false;
 };
 
-class Tariff {
+class PriceTable {
  public:
   // All outlive it.
-  Tariff(const Partition& piece, std::size_t element_bytes, const topology::Topology& topology,
-         const topology::Profile& profile);
+  PriceTable(const Partition& piece, std::size_t element_bytes, const topology::Topology& topology,
+             const topology::Profile& profile);
 
-  Charge of(const Timetable::Message& message) const;
+  LinkCharge of(const Timetable::Message& message) const;
   double of(const Timetable::Work& work) const;  // of the rank's core
   // The time for which the most wanted port or core is busy: no program can end sooner.
   double busiest(const Timetable& table) const;

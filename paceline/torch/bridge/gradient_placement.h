@@ -21,12 +21,12 @@ namespace paceline {
 
 // A hook that changes nothing: it sits on the parameter's AccumulateGrad node, where the allocator
 // finds it. THREAD: the one that runs the backward pass.
-class GradientBirth final : public torch::autograd::FunctionPreHook {
+class GradientPlacement final : public torch::autograd::FunctionPreHook {
  public:
-  GradientBirth(at::Tensor leaf, std::function<std::shared_ptr<void>()> place);
-  ~GradientBirth() override;
-  GradientBirth(const GradientBirth&) = delete;
-  GradientBirth& operator=(const GradientBirth&) = delete;
+  GradientPlacement(at::Tensor leaf, std::function<std::shared_ptr<void>()> place);
+  ~GradientPlacement() override;
+  GradientPlacement(const GradientPlacement&) = delete;
+  GradientPlacement& operator=(const GradientPlacement&) = delete;
 
   torch::autograd::variable_list operator()(
       const torch::autograd::variable_list& gradients) override {

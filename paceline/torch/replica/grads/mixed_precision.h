@@ -1,5 +1,5 @@
-// Numbers: what stands between the mean gradients of a step and its update, in a training whose
-// numbers have 16 bits. The room precision makes them; Replicas asks them.
+// MixedPrecision: scales the loss, unscales the mean gradients, and skips steps that overflowed, in
+// a training whose numbers have 16 bits. The room precision implements it; Replicas asks it.
 //
 // A step is: scaled(), backward, the mean gradients, unscale(), the update or none, ended().
 #pragma once
@@ -14,9 +14,9 @@
 namespace paceline::parallel {
 
 // THREAD: one. Ranks decide together, so all make the same calls.
-class Numbers {
+class MixedPrecision {
  public:
-  virtual ~Numbers() = default;
+  virtual ~MixedPrecision() = default;
 
   // Goes on among these ranks. Collective.
   virtual void bind(Communicator& group) = 0;

@@ -1,4 +1,4 @@
-#include "paceline/torch/precision/mixed_numbers.h"
+#include "paceline/torch/precision/loss_scaling.h"
 
 #include <torch/torch.h>
 
@@ -12,13 +12,13 @@
 
 namespace paceline::precision {
 
-MixedNumbers::MixedNumbers(const Choice& choice, DeviceMesh* mesh) : mesh_(mesh) {
+LossScaling::LossScaling(const Choice& choice, DeviceMesh* mesh) : mesh_(mesh) {
   if (choice.has_scaler()) scale_.emplace(choice.scale, choice.interval, choice.floor);
 }
 
 // Flags stand between messages of gradients in an order that may differ from rank to rank, so they
 // have a group of their own.
-void MixedNumbers::bind(Communicator& group) {
+void LossScaling::bind(Communicator& group) {
   Communicator& all = mesh_ != nullptr ? mesh_->world() : group;
   mesh_ = nullptr;  // a later group stands for itself
   is_unscaled_ = false;
@@ -26,11 +26,11 @@ void MixedNumbers::bind(Communicator& group) {
   if (scale_ && all.size() > 1) everyone_ = all.split(0);
 }
 
-at::Tensor MixedNumbers::scaled(const at::Tensor& loss) const {
+at::Tensor LossScaling::scaled(const at::Tensor& loss) const {
   return scale_ ? loss * scale_->scale() : loss;
 }
 
-bool MixedNumbers::unscale(const std::vector<at::Tensor>& leaves, bool was_scaled) {
+bool LossScaling::unscale(const std::vector<at::Tensor>& leaves, bool was_scaled) {
   require_scaled();
   is_unscaled_ = true;
   if (!scale_) return true;
@@ -48,32 +48,32 @@ bool MixedNumbers::unscale(const std::vector<at::Tensor>& leaves, bool was_scale
   return is_finite_everywhere(was_scaled && found.item<float>() == 0);
 }
 
-bool MixedNumbers::is_finite_everywhere(bool is_finite_here) {
+bool LossScaling::is_finite_everywhere(bool is_finite_here) {
   if (everyone_ == nullptr) return is_finite_here;
   std::uint8_t overflows = is_finite_here ? 0 : 1;
   everyone_->all_reduce(buffer_of(std::span(&overflows, 1)), {.op = ReduceOp::max}).wait();
   return overflows == 0;
 }
 
-void MixedNumbers::ended(bool has_updated) {
+void LossScaling::ended(bool has_updated) {
   is_unscaled_ = false;
   if (scale_) scale_->update(!has_updated);
 }
 
-JsonReader::Json MixedNumbers::state() const {
+JsonReader::Json LossScaling::state() const {
   if (!scale_) return JsonReader::Json::object();
   return {{"scale", scale_->scale()}, {"good_steps", scale_->good_steps()}};
 }
 
-void MixedNumbers::restore(const JsonReader::Json& state) {
+void LossScaling::restore(const JsonReader::Json& state) {
   is_unscaled_ = false;
   if (scale_)
     scale_->restore(state.at("scale").get<double>(), state.at("good_steps").get<std::int64_t>());
 }
 
-std::unique_ptr<parallel::Numbers> make_numbers(const Choice& choice, DeviceMesh* mesh) {
+std::unique_ptr<parallel::MixedPrecision> make_numbers(const Choice& choice, DeviceMesh* mesh) {
   if (choice.mode != Mode::o2 && !choice.has_scaler()) return nullptr;
-  return std::make_unique<MixedNumbers>(choice, mesh);
+  return std::make_unique<LossScaling>(choice, mesh);
 }
 
 }  // namespace paceline::precision

@@ -1,10 +1,10 @@
-#include "paceline/torch/replica/grads/numbers.h"
+#include "paceline/torch/replica/grads/mixed_precision.h"
 
 #include "paceline/core/base/base.h"
 
 namespace paceline::parallel {
 
-void Numbers::require_scaled() const {
+void MixedPrecision::require_scaled() const {
   if (!is_unscaled()) return;
   throw_misuse(
       "the gradients of this step were unscaled already, by synchronize(): end each step with "

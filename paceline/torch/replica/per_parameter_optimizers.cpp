@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/own_updates.h"
+#include "paceline/torch/replica/per_parameter_optimizers.h"
 
 #include <torch/torch.h>
 
@@ -29,7 +29,7 @@ void require_optimizer_of(const Parameter& parameter, const torch::optim::Optimi
 
 }  // namespace
 
-void OwnUpdates::bind(const std::vector<Parameter>& parameters) {
+void PerParameterOptimizers::bind(const std::vector<Parameter>& parameters) {
   parameters_.clear();
   for (const Parameter& parameter : parameters) {
     parameters_.push_back(parameter.tensor);
@@ -41,39 +41,39 @@ void OwnUpdates::bind(const std::vector<Parameter>& parameters) {
   }
 }
 
-void OwnUpdates::update(std::span<const int> parameters) {
+void PerParameterOptimizers::update(std::span<const int> parameters) {
   for (const int i : parameters) update_one(parameters_[static_cast<std::size_t>(i)]);
 }
 
-void OwnUpdates::update_from(std::size_t first) {
+void PerParameterOptimizers::update_from(std::size_t first) {
   for (std::size_t i = first; i < parameters_.size(); ++i) update_one(parameters_[i]);
 }
 
-double OwnUpdates::update_all() {
+double PerParameterOptimizers::update_all() {
   const Stopwatch watch;
   update_from(0);
   return watch.seconds();
 }
 
-std::vector<torch::optim::Optimizer*> OwnUpdates::optimizers() const {
+std::vector<torch::optim::Optimizer*> PerParameterOptimizers::optimizers() const {
   std::vector<torch::optim::Optimizer*> all;
   for (const at::Tensor& parameter : parameters_)
     all.push_back(optimizers_.at(parameter.unsafeGetTensorImpl()).get());
   return all;
 }
 
-std::vector<torch::optim::Optimizer*> OwnUpdates::prepared() {
+std::vector<torch::optim::Optimizer*> PerParameterOptimizers::prepared() {
   const auto all = optimizers();
   if (prepare_)
     for (torch::optim::Optimizer* const one : all) prepare_(*one);
   return all;
 }
 
-void OwnUpdates::drop_gradients() {
+void PerParameterOptimizers::drop_gradients() {
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
-void OwnUpdates::update_one(at::Tensor& parameter) {
+void PerParameterOptimizers::update_one(at::Tensor& parameter) {
   at::Tensor& grad = parameter.mutable_grad();
   if (!grad.defined()) return;
   torch::optim::Optimizer& optimizer = *optimizers_.at(parameter.unsafeGetTensorImpl());

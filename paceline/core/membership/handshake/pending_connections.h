@@ -15,26 +15,26 @@
 
 namespace paceline::membership {
 
-class WaitingRoom {
+class PendingConnections {
  public:
-  struct Guest {
+  struct PendingConnection {
     int connection;
     std::string address;
-    bool operator==(const Guest&) const = default;
+    bool operator==(const PendingConnection&) const = default;
   };
   // At most `places` in all, and `share` of one address; both at least 1.
-  WaitingRoom(std::size_t places, std::size_t share) : places_(places), share_(share) {}
+  PendingConnections(std::size_t places, std::size_t share) : places_(places), share_(share) {}
 
   // Returns which connection has to go for the newcomer, if any; never the newcomer itself.
-  std::optional<Guest> enter(Guest newcomer);
+  std::optional<PendingConnection> enter(PendingConnection newcomer);
   void leave(int connection);  // not for one that had to go: it has left already
   std::size_t size() const { return guests_.size(); }
 
  private:
-  Guest take(std::vector<Guest>::iterator guest);
+  PendingConnection take(std::vector<PendingConnection>::iterator guest);
 
   const std::size_t places_, share_;
-  std::vector<Guest> guests_;  // in the order of arrival
+  std::vector<PendingConnection> guests_;  // in the order of arrival
   std::map<std::string, std::size_t> of_address_;
 };
 

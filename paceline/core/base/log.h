@@ -9,19 +9,19 @@
 namespace paceline {
 
 // The lines that a user wants to see (PACELINE_LOG).
-enum class OwnLines : std::uint8_t { quiet, info, debug };
+enum class LogLevel : std::uint8_t { quiet, info, debug };
 
 // "quiet", "info" or "debug".
-std::optional<OwnLines> own_lines_of(std::string_view text);
+std::optional<LogLevel> log_level_of(std::string_view text);
 
 // Sets it for this process, which begins with info. THREAD: any.
-void set_own_lines(OwnLines wanted);
+void set_log_level(LogLevel wanted);
 
 // A warning, printed at every log level: something is wrong, and the program goes on. The text is
 // one sentence without a full stop, or several. THREAD: any; a line is written in one piece.
 void warn(std::string_view text);
 // Lines that are printed at levels info and debug.
-void inform(std::string_view text);
-void inform_debug(std::string_view text);
+void log_info(std::string_view text);
+void log_debug(std::string_view text);
 
 }  // namespace paceline

@@ -1,4 +1,4 @@
-#include "paceline/torch/bridge/gradient_birth.h"
+#include "paceline/torch/bridge/gradient_placement.h"
 
 #include <c10/core/Allocator.h>
 #include <torch/csrc/autograd/function.h>
@@ -14,20 +14,20 @@ namespace {
 
 using torch::autograd::Node;
 
-std::atomic<int> births{0};  // live objects of GradientBirth
+std::atomic<int> births{0};  // live objects of GradientPlacement
 
 // A gradient may pass views (the transposition of a linear layer's weight) on its way to the leaf.
 constexpr int kViews = 4;
 
-void collect(const Node& node, std::size_t bytes, std::vector<GradientBirth*>& births_found) {
+void collect(const Node& node, std::size_t bytes, std::vector<GradientPlacement*>& births_found) {
   for (const auto& hook : const_cast<Node&>(node).pre_hooks()) {
-    auto* birth = dynamic_cast<GradientBirth*>(hook.get());
+    auto* birth = dynamic_cast<GradientPlacement*>(hook.get());
     if (birth != nullptr && birth->may_become(bytes)) births_found.push_back(birth);
   }
 }
 
-std::vector<GradientBirth*> births_behind(const Node& running, std::size_t bytes) {
-  std::vector<GradientBirth*> found;
+std::vector<GradientPlacement*> births_behind(const Node& running, std::size_t bytes) {
+  std::vector<GradientPlacement*> found;
   collect(running, bytes, found);
   for (const auto& edge : running.next_edges()) {
     const Node* next = edge.function.get();
@@ -90,11 +90,11 @@ class BirthAllocator final : public c10::Allocator {
     if (!running) return forward_->allocate(bytes);
     const auto candidates_for = births_behind(*running, bytes);
     c10::DataPtr data;
-    for (GradientBirth* birth : candidates_for) {
+    for (GradientPlacement* birth : candidates_for) {
       if (auto memory = birth->place(); memory && !data) data = data_of(std::move(memory));
     }
     if (!data) data = forward_->allocate(bytes);
-    for (GradientBirth* birth : candidates_for) birth->allocated(data.get());
+    for (GradientPlacement* birth : candidates_for) birth->allocated(data.get());
     return data;
   }
   c10::DeleterFnPtr raw_deleter() const override {
@@ -122,21 +122,21 @@ void install() {
 
 }  // namespace
 
-GradientBirth::GradientBirth(at::Tensor leaf, std::function<std::shared_ptr<void>()> place)
+GradientPlacement::GradientPlacement(at::Tensor leaf, std::function<std::shared_ptr<void>()> place)
     : leaf_(std::move(leaf)), place_(std::move(place)) {
   install();
   ++births;
 }
 
-GradientBirth::~GradientBirth() {
+GradientPlacement::~GradientPlacement() {
   --births;
 }
 
-bool GradientBirth::may_become(std::size_t bytes) const {
+bool GradientPlacement::may_become(std::size_t bytes) const {
   return bytes == leaf_.nbytes() && !leaf_.grad().defined();
 }
 
-std::shared_ptr<void> GradientBirth::place() {
+std::shared_ptr<void> GradientPlacement::place() {
   if (const int now = current_backward(); now != backward_) {
     backward_ = now;
     candidates_.clear();
@@ -144,12 +144,12 @@ std::shared_ptr<void> GradientBirth::place() {
   return chosen_ == static_cast<int>(candidates_.size()) ? place_() : nullptr;
 }
 
-void GradientBirth::allocated(const void* address) {
+void GradientPlacement::allocated(const void* address) {
   candidates_.push_back(address);
 }
 
 // Searches from the last one, because an earlier allocation at the same address has been freed.
-void GradientBirth::became(const void* address) {
+void GradientPlacement::became(const void* address) {
   for (std::size_t i = candidates_.size(); i > 0; --i) {
     if (candidates_[i - 1] == address) {
       chosen_ = static_cast<int>(i) - 1;
