@@ -273,9 +273,14 @@ function(paceline_reader_tests)
   endforeach()
 endfunction()
 
-# paceline_package_tests(): see tests/package/package_test.
+# paceline_package_tests(): see tests/package/package_test and new_files.py.
 function(paceline_package_tests)
   add_test(NAME ${PACELINE_TEST_PREFIX}package
            COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/package_test" "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
   set_tests_properties(${PACELINE_TEST_PREFIX}package PROPERTIES TIMEOUT 600 COST ${PACELINE_TEST_COST})
+  if(PACELINE_WITH_TORCH)
+    add_test(NAME ${PACELINE_TEST_PREFIX}new_files
+             COMMAND "${Python3_EXECUTABLE}" -B "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/new_files.py" "${CMAKE_CURRENT_SOURCE_DIR}")
+    set_tests_properties(${PACELINE_TEST_PREFIX}new_files PROPERTIES TIMEOUT 300)
+  endif()
 endfunction()
