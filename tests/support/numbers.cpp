@@ -3,7 +3,7 @@
 
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
-#include "tests/support/mixed_precision.h"
+#include "tests/support/numbers.h"
 
 namespace paceline::test {
 namespace {

@@ -9,7 +9,7 @@
 #include "paceline/core/collective/program/contract.h"
 #include "paceline/core/collective/program/partition.h"
 #include "tests/support/arena.h"
-#include "tests/support/mixed_precision.h"
+#include "tests/support/numbers.h"
 
 namespace paceline::test {
 namespace {

@@ -25,7 +25,7 @@
 #include "paceline/core/collective/program/partition.h"
 #include "paceline/core/job/job.h"
 #include "tests/support/arena.h"
-#include "tests/support/mixed_precision.h"
+#include "tests/support/numbers.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "paceline/core/pipeline/check/check_order.h"
 #include "paceline/core/pipeline/check/simulate_order.h"
 #include "tests/core/pipeline/orders.h"
-#include "tests/support/mixed_precision.h"
+#include "tests/support/numbers.h"
 #include "tests/support/seed.h"
 
 namespace paceline::pipeline {
