@@ -83,7 +83,7 @@ TEST(BenchLayouts, WrongUseEndsWith2) {
     EXPECT_EQ(done.exit_code, 2) << done.error;
     EXPECT_THAT(done.error, HasSubstr(text));
   };
-  expect({}, "which program?");
+  expect({}, "no program is given");
   expect({"--layouts", "zp=2", "--", "true"}, "--layouts: zp=2");
   expect({"--rounds", "0", "--", "true"}, "--rounds");
   expect({"--layouts", "none", "--", "/nowhere/program"}, "/nowhere/program");

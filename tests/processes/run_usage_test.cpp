@@ -40,7 +40,7 @@ void expect_misuse(const Misuse& misuse, const std::string& directory = {}) {
 
 TEST(RunUsage, EachErrorNamesItsCauseAndItsRemedy) {
   const std::vector<Misuse> table = {
-      {{}, {"which subcommand?", "paceline run -n 2"}},
+      {{}, {"no subcommand is given", "paceline run -n 2"}},
       {{"rnu"}, {"unknown subcommand rnu", "did you mean run?"}},
       {{"--verzion"}, {"unknown option --verzion", "did you mean --version?"}},
       {{"run"}, {"how many processes?", "-n 2"}},

@@ -69,7 +69,8 @@ int print_manual(const std::vector<std::string>& arguments) {
 
 int run_cli(const std::vector<std::string>& arguments) {
   if (arguments.empty())
-    return usage_error("paceline", "which subcommand? As in `paceline run -n 2 program`");
+    return usage_error("paceline",
+                       "no subcommand is given; for example `paceline run -n 2 program`");
   const std::string& first = arguments.front();
   if (first == "-h" || first == "--help" || first == "help") {
     fmt::print("{}", command_help());

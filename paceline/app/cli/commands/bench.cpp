@@ -8,7 +8,7 @@ Subcommand bench() {
       {.name = "bench",
        .summary = "measure: how fast collectives are, and which is best",
        .about = "Measures what this machine, or these hosts, can do.",
-       .question = "which measurement? As in `paceline bench collective --ranks 2`",
+       .question = "no measurement is named; for example `paceline bench collective --ranks 2`",
        .example = "paceline bench collective --ranks 2 --algorithms all --html collectives.html",
        .place = 20});
 }

@@ -161,7 +161,7 @@ LayoutComparison checked_comparison(const BenchLayoutsLine& line,
   if (!line.batch.empty()) all.batch = parse_count("--batch", line.batch, 1, kMost);
   if (!line.profile.empty()) all.profile = schedule::read_model(line.profile);
   PACELINE_CHECK(!command.empty(),
-                 "which program? As in `paceline bench layouts --layouts none,dp=2 -- "
+                 "no program is given; for example `paceline bench layouts --layouts none,dp=2 -- "
                  "fashion_mnist --steps 105`");
   for (const char* option : {"--layout", "--metrics"})
     PACELINE_CHECK(

@@ -4,12 +4,14 @@
 namespace paceline::cli::catalogue {
 
 Subcommand checkpoint() {
-  return subcommand_of({.name = "checkpoint",
-                        .summary = "list, show, verify and compare what runs have saved",
-                        .about = "Looks at the checkpoints that runs have saved.",
-                        .question = "which look? As in `paceline checkpoint ls runs/a`",
-                        .example = "paceline checkpoint verify runs/a",
-                        .place = 90});
+  return subcommand_of(
+      {.name = "checkpoint",
+       .summary = "list, show, verify and compare what runs have saved",
+       .about = "Looks at the checkpoints that runs have saved.",
+       .question =
+           "no command on checkpoints is named; for example `paceline checkpoint ls runs/a`",
+       .example = "paceline checkpoint verify runs/a",
+       .place = 90});
 }
 
 }  // namespace paceline::cli::catalogue

@@ -125,7 +125,7 @@ namespace catalogue {
 
 Subcommand doctor() {
   return {.name = "doctor",
-          .summary = "what this host offers to a run, and what to do about the rest",
+          .summary = "check whether this host can run jobs, and how to fix what is missing",
           .main = doctor_main,
           .described = described_doctor,
           .place = 70};

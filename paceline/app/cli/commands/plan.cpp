@@ -8,7 +8,8 @@ Subcommand plan() {
       {.name = "plan",
        .summary = "compute where a model's layers should stand, beside data parallelism",
        .about = "Computes from a recorded model how to divide its training among ranks.",
-       .question = "which plan? As in `paceline plan pipeline --profile mlp.json --ranks 2`",
+       .question =
+           "no plan is named; for example `paceline plan pipeline --profile mlp.json --ranks 2`",
        .example = "paceline plan pipeline --profile mlp.json --ranks 4 --bandwidth 1gbit",
        .place = 50});
 }

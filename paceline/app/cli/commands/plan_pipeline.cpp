@@ -96,9 +96,10 @@ T value_of(std::string_view option, Result<T> parsed) {
 plan::PlanQuestion question_of(const PlanOptions& given) {
   constexpr int kMostRanks = 1024, kMost = 1'000'000'000;
   PACELINE_CHECK(!given.profile.empty(),
-                 "which model? As in `paceline plan pipeline --profile mlp.json --ranks 2`; "
+                 "--profile is missing, the file of a recorded model; for example `paceline plan "
+                 "pipeline --profile mlp.json --ranks 2`; "
                  "`paceline profile` records one");
-  PACELINE_CHECK(!given.ranks.empty(), "for how many ranks? As in --ranks 2");
+  PACELINE_CHECK(!given.ranks.empty(), "--ranks is missing; for example --ranks 2");
   const schedule::Model model = schedule::read_model(given.profile);
   plan::PlanQuestion question{.layers = plan::profiled_layers(model, given.profile).value(),
                               .profiled_batch = static_cast<double>(model.batch),

@@ -135,7 +135,8 @@ int profile_main(const std::vector<std::string>& arguments) {
   Words words = words_of(arguments);
   if (!parse(line.app, words.own)) return 0;
   PACELINE_CHECK(!line.output.empty(),
-                 "where shall the model go? As in `paceline profile --output model.json -- "
+                 "--output is missing, the file for the recorded model; for example `paceline "
+                 "profile --output model.json -- "
                  "program`");
   PACELINE_CHECK(std::ranges::find(words.of_run, "--dry-run") == words.of_run.end(),
                  "--dry-run runs nothing that could be recorded; `paceline run` takes it");

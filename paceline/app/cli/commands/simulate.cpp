@@ -8,8 +8,8 @@ Subcommand simulate() {
       {.name = "simulate",
        .summary = "forecast schedules of gradients and of pipelines in virtual time",
        .about = "Simulates training in virtual time, without a network.",
-       .question =
-           "which simulation? As in `paceline simulate pipeline` or `paceline simulate survey`",
+       .question = "no simulation is named; for example `paceline simulate pipeline` or `paceline "
+                   "simulate survey`",
        .example = "paceline simulate pipeline --schedule 1f1b --stages 4 --micro-batches 8",
        .place = 60});
 }

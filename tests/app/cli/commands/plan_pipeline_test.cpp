@@ -157,7 +157,7 @@ TEST(PlanPipelineProfile, WithoutLayersOrWithoutAFileIsRefusedWithTheRemedy) {
   model.layers.clear();
   std::ofstream(old) << json_of(model);
   const std::pair<Words, Words> uses[] = {
-      {{"--ranks", "2"}, {"which model?", "paceline profile"}},
+      {{"--ranks", "2"}, {"--profile is missing", "paceline profile"}},
       {{"--ranks", "2", "--profile", old}, {"not of layers", "record it again with: paceline"}},
       {{"--ranks", "2", "--profile", folder.file("none.json")}, {"cannot be read"}},
   };
