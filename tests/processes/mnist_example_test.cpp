@@ -51,7 +51,7 @@ TEST(MnistExample, LearnsAndWhatGoesOnFromASaveEndsWithTheSameWeights) {
 }
 
 TEST(MnistExample, AWrongOptionIsNamedAndTheCodeIsTwo) {
-  Process run({binary("mnist"), "--epoch", "1"});
+  Process run({.command = {binary("mnist"), "--epoch", "1"}});
   EXPECT_EQ(exit_code(run.wait(Deadline::in(30s))), 2);
   EXPECT_THAT(run.error(), HasSubstr("--epoch"));
 }
