@@ -1,9 +1,10 @@
+#include "tests/support/numbers.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
-#include "tests/support/numbers.h"
 
 namespace paceline::test {
 namespace {

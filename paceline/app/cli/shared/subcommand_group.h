@@ -6,10 +6,11 @@
 namespace paceline::cli {
 
 struct SubcommandGroup {
-  std::string_view name;      // "bench", which its members name as their group
-  std::string_view summary;   // one line for `paceline --help`
-  std::string_view about;     // one sentence
-  std::string_view question;  // told when no member is named: "no measurement is named; for example ..."
+  std::string_view name;     // "bench", which its members name as their group
+  std::string_view summary;  // one line for `paceline --help`
+  std::string_view about;    // one sentence
+  std::string_view
+      question;  // told when no member is named: "no measurement is named; for example ..."
   std::string_view example;
   int place = 0;
 };
