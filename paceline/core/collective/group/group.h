@@ -68,7 +68,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // The ranks tell each other what they have called if not all are known to have assented to a
   // call after this time, or after half of the time that is left.
   static constexpr std::chrono::milliseconds kAsk{500};
-  static constexpr int kLooksInAStall = 5;  // after anything that moves
+  static constexpr int kLooksInAStall = 10;  // so a stall is told at most a tenth of it late
 
   // The reactor looks at a group until it has found it idle so often: of many groups few are in
   // use.
