@@ -1,10 +1,10 @@
 // The door of gradient: from autograd's events to mean gradients.
 //
 // GradientAveraging (gradient_averaging.h) is the Synchrony that averages gradients, one step after
-// the other; its parts share what is known of the step that runs (gradient_step.h): which backward
-// passes it has and what is misuse of them (passes.h, parameter_watch.h), its weights and used
-// parameters (step_agreement.h), its figures (step_figures.h, recording.h), and the failure that
-// ended the communication (final_failure.h). Gradients lie in buckets (gradient_buckets.h,
+// the other. Its parts share the facts of the running step (gradient_step.h): its backward passes
+// and their misuse (passes.h, parameter_watch.h), its weights and used parameters
+// (step_agreement.h), its figures (step_figures.h, recording.h), and the failure that ended the
+// communication (final_failure.h). Gradients lie in buckets (gradient_buckets.h,
 // memory_pool.h) and leave in them (outgoing_buckets.h); what a rank gets of the means has three
 // forms (means.h: own_means.cpp, whole_means.cpp, and the pieces of the room shard), and comes back
 // at once or later (incoming_means.h). A schedule says which gradients travel together

@@ -189,7 +189,8 @@ StepOutcome GradientAveraging::end_step(PerParameterOptimizers* updates) {
   return outcome;
 }
 
-// Sends what is left, waits, and hands the means out, or lets them come.
+// Sends the buckets that are left. Then it waits for the means and hands them out, or returns while
+// they are on their way.
 StepOutcome GradientAveraging::collect(PerParameterOptimizers* updates) {
   const StepWeights weights = weights_of_all();
   StepOutcome outcome{.root = weights.root, .has_writes = weights.has_writes};

@@ -1,4 +1,4 @@
-// The parts of gradient averaging share what is known of the step that runs.
+// GradientStep: the facts of the running step that all parts of gradient averaging share.
 #pragma once
 
 #include "paceline/torch/gradient/final_failure.h"

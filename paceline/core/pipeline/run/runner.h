@@ -54,8 +54,8 @@ struct StepReport {
 inline constexpr int kReceivesAhead = 2;
 
 struct RunnerOptions {
-  // At most so many receives are posted beside that of the operation that runs next; 0: where the
-  // order is given as a whole, kReceivesAhead, or fewer if the rank has fewer activations in
+  // The number of receives that may be posted beside that of the operation that runs next. 0 lets
+  // run() of a whole order choose: kReceivesAhead, or fewer if the rank has fewer activations in
   // flight.
   int ahead = 0;
   bool split_backward = false;  // an activation lives until its weight gradient
