@@ -7,7 +7,7 @@
 // them with the other ranks' calls (call/) and a carrier (carrier/: an execution of the program on
 // the links, or a board in shared memory) or an engine (engine/engine.h), another project's
 // library, carries the data. Start reading at group/communicator.h, then program/program.h, then
-// carrier/execution.h.
+// carrier/program_carrier.h.
 //
 // A mixing graph (mixing/mixing_graph.h) says with whom each rank mixes its vector, and with which
 // weights; mixing/mixing_program.h makes programs of it, proof/mixing_proof.h proves it.

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/call/assent.h"
+#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 #include "paceline/core/collective/program/program.h"
 #include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/topology/topology.h"
@@ -35,7 +35,7 @@ class Members {
 
   topology::Topology topology() const;
   bool share_memory() const { return share_memory_; }        // some two of them do
-  Assent::Form assent_form() const { return assent_form_; }  // the same on all members
+  FingerprintBarrier::Form assent_form() const { return assent_form_; }  // the same on all members
   // The number of ranks that share the work that one rank could do for all, such as a long sum: as
   // many as can run at a time, and all of them in small groups. The same on all members.
   int owners() const { return owners_; }
@@ -55,7 +55,7 @@ class Members {
   bool is_world_ = false;
   bool share_memory_ = false;
   int owners_ = 0;
-  Assent::Form assent_form_ = Assent::Form::dissemination;
+  FingerprintBarrier::Form assent_form_ = FingerprintBarrier::Form::dissemination;
 };
 
 }  // namespace paceline::collective

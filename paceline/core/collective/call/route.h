@@ -8,9 +8,9 @@
 namespace paceline::collective {
 
 enum class Route : std::uint8_t {
-  programs,  // messages, or reads of a peer's memory, as a program says (carrier/execution.h)
-  board,     // a board in shared memory (carrier/board_calls.h)
-  links,     // a frame from each rank to each (carrier/link_calls.h)
+  programs,  // messages, or reads of a peer's memory, as a program says (carrier/program_carrier.h)
+  board,     // a board in shared memory (carrier/board_carrier.h)
+  links,     // a frame from each rank to each (carrier/link_carrier.h)
   gathered,  // the frames of the assent, which carry the inputs (carrier/gathered_inputs.h)
   engine,    // another project's library (engine/engine.h)
 };
@@ -25,7 +25,7 @@ constexpr std::string_view name_of(Route route) {
   }
 }
 
-// The ranks post these calls (carrier/posted_calls.h); a program carries them where one cannot.
+// The ranks post these calls (carrier/carrier.h); a program carries them where one cannot.
 constexpr bool is_posted(Route route) {
   return route == Route::board || route == Route::links;
 }

@@ -6,15 +6,15 @@
 
 namespace paceline::collective {
 
-std::size_t GatheredInputs::longest_input(Assent::Form form, int ranks, bool on_a_host) {
-  const bool by_tree = form == Assent::Form::tree;
+std::size_t GatheredInputs::longest_input(FingerprintBarrier::Form form, int ranks, bool on_a_host) {
+  const bool by_tree = form == FingerprintBarrier::Form::tree;
   const std::size_t most = !on_a_host ? kMostOverLinks
                            : by_tree  ? kMostOnAHostByTree
                                       : kMostOnAHost;
   return std::min(kLongestInput, most / static_cast<std::size_t>(std::max(ranks - 1, 1)));
 }
 
-GatheredInputs::GatheredInputs(Assent::Form form, int rank, int ranks, const Request& request)
+GatheredInputs::GatheredInputs(FingerprintBarrier::Form form, int rank, int ranks, const Request& request)
     : form_(form),
       rank_(rank),
       ranks_(ranks),
@@ -26,14 +26,14 @@ GatheredInputs::GatheredInputs(Assent::Form form, int rank, int ranks, const Req
   std::ranges::copy(input_.bytes(), inputs_.begin());
 }
 
-Bytes GatheredInputs::told_in(const Assent::Frame& frame) {
+Bytes GatheredInputs::told_in(const FingerprintBarrier::Frame& frame) {
   if (frame.of_ranks > 0)
     return Bytes(inputs_).first(each_ * static_cast<std::size_t>(frame.of_ranks));
   finish();
   return output_.bytes();
 }
 
-bool GatheredInputs::put(const Assent::Frame& frame, Bytes payload) {
+bool GatheredInputs::put(const FingerprintBarrier::Frame& frame, Bytes payload) {
   const bool is_sum = frame.of_ranks == 0;
   const auto inputs = static_cast<std::size_t>(is_sum ? 1 : frame.of_ranks);
   if (payload.size() != each_ * inputs) return false;
@@ -45,7 +45,7 @@ bool GatheredInputs::put(const Assent::Frame& frame, Bytes payload) {
 }
 
 std::size_t GatheredInputs::place_of(int rank) const {
-  const int distance = form_ == Assent::Form::tree ? rank - rank_ : rank_ - rank;
+  const int distance = form_ == FingerprintBarrier::Form::tree ? rank - rank_ : rank_ - rank;
   return each_ * static_cast<std::size_t>((distance + ranks_) % ranks_);
 }
 

@@ -1,5 +1,5 @@
 // The inputs of a short all_reduce of many ranks over links. They travel with the frames of its
-// assent (call/assent.h): who tells what ranks have called sends their inputs along. So a call
+// assent (agreement/fingerprint_barrier.h): who tells what ranks have called sends their inputs along. So a call
 // takes the frames of its assent alone, where assent and then a program take twice as many.
 //
 // In the form `dissemination` each rank comes to have all inputs, as in the all_gather of Bruck et
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
-#include "paceline/core/collective/call/assent.h"
+#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 #include "paceline/core/collective/call/request.h"
 
 namespace paceline::collective {
@@ -26,15 +26,15 @@ class GatheredInputs {
   static constexpr std::size_t kMostOnAHostByTree = 256 << 10;
   static constexpr std::size_t kLongestInput = 4 << 10;
   // The longest input of one rank, in bytes.
-  static std::size_t longest_input(Assent::Form form, int ranks, bool on_a_host);
+  static std::size_t longest_input(FingerprintBarrier::Form form, int ranks, bool on_a_host);
 
   // `request`: an all_reduce whose input is copied. REQUIRES: ranks > 1.
-  GatheredInputs(Assent::Form form, int rank, int ranks, const Request& request);
+  GatheredInputs(FingerprintBarrier::Form form, int rank, int ranks, const Request& request);
 
   // The payload of a frame that this rank may tell now. It stays valid until the next call.
-  Bytes told_in(const Assent::Frame& frame);
+  Bytes told_in(const FingerprintBarrier::Frame& frame);
   // Takes the payload of a frame that this rank has heard. False: it is not of the right length.
-  bool put(const Assent::Frame& frame, Bytes payload);
+  bool put(const FingerprintBarrier::Frame& frame, Bytes payload);
   // Writes the output, unless a frame has brought it or it was written before. REQUIRES: the assent
   // is complete.
   void finish();
@@ -44,7 +44,7 @@ class GatheredInputs {
  private:
   std::size_t place_of(int rank) const;
 
-  const Assent::Form form_;
+  const FingerprintBarrier::Form form_;
   const int rank_;
   const int ranks_;
   const ReduceOp op_;

@@ -7,7 +7,7 @@
 
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/request.h"
-#include "paceline/core/collective/call/roll.h"
+#include "paceline/core/collective/agreement/call_record.h"
 #include "paceline/core/collective/carrier/segment.h"
 
 namespace paceline::collective {
@@ -15,7 +15,7 @@ namespace paceline::collective {
 class StoredOutputs {
  public:
   // All outlive it. A peer tells in its call where its output lies.
-  StoredOutputs(const Members& members, const Request& request, const Roll& roll)
+  StoredOutputs(const Members& members, const Request& request, const CallRecord& roll)
       : members_(members), request_(request), roll_(roll) {}
 
   // Lends own output to the peer at the other end of the link, if it shares memory with this rank.
@@ -38,7 +38,7 @@ class StoredOutputs {
  private:
   const Members& members_;
   const Request& request_;
-  const Roll& roll_;
+  const CallRecord& roll_;
   std::optional<transport::Lent> lent_;  // own output, if a peer was told where it lies
 };
 

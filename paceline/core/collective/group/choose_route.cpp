@@ -4,9 +4,9 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/call/options.h"
-#include "paceline/core/collective/carrier/board_calls.h"
+#include "paceline/core/collective/carrier/board_carrier.h"
 #include "paceline/core/collective/carrier/gathered_inputs.h"
-#include "paceline/core/collective/carrier/link_calls.h"
+#include "paceline/core/collective/carrier/link_carrier.h"
 #include "paceline/core/collective/program/contract.h"
 
 namespace paceline::collective {
@@ -41,19 +41,19 @@ bool takes_engine(const RouteFacts& facts, const Request& request, std::string_v
 // Few ranks have no cheaper way, and do not ask. Barriers have no programs.
 bool board_is_cheapest(const RouteFacts& facts, const Call& call,
                        const std::function<RoutePrices()>& prices) {
-  if (facts.ranks < Assent::kFewestRanks || call.operation == Operation::barrier) return true;
+  if (facts.ranks < FingerprintBarrier::kFewestRanks || call.operation == Operation::barrier) return true;
   const RoutePrices now = prices();
   return now.board <= now.program;
 }
 
 bool goes_by_links(const RouteFacts& facts, const Call& call) {
-  return !facts.shares_memory && BoardCalls::suits(call, facts.ranks) &&
-         facts.ranks <= LinkCalls::kMostRanks && bytes_of(call) <= facts.longest_posted;
+  return !facts.shares_memory && BoardCarrier::suits(call, facts.ranks) &&
+         facts.ranks <= LinkCarrier::kMostRanks && bytes_of(call) <= facts.longest_posted;
 }
 
 bool is_gathered(const RouteFacts& facts, const Call& call) {
   return !facts.shares_memory && call.operation == Operation::all_reduce && !call.weighted &&
-         call.note.empty() && facts.ranks >= Assent::kFewestRanks &&
+         call.note.empty() && facts.ranks >= FingerprintBarrier::kFewestRanks &&
          bytes_of(call) <= facts.longest_gathered;
 }
 
@@ -64,14 +64,14 @@ RouteFacts RouteFacts::of(const Members& members, const EngineLibrary* engine) {
   const bool on_a_host = topology.hosts.size() == 1;
   return {.ranks = members.size(),
           .shares_memory = on_a_host && topology.within_a_host == topology::LinkClass::memory,
-          .longest_posted = LinkCalls::longest_input(members.size(), on_a_host),
+          .longest_posted = LinkCarrier::longest_input(members.size(), on_a_host),
           .longest_gathered =
               GatheredInputs::longest_input(members.assent_form(), members.size(), on_a_host),
           .engine = engine == nullptr ? std::nullopt : std::optional(engine->traits())};
 }
 
 bool has_board(const RouteFacts& facts, const Call& call) {
-  return facts.shares_memory && BoardCalls::suits(call, facts.ranks);
+  return facts.shares_memory && BoardCarrier::suits(call, facts.ranks);
 }
 
 Route choose_route(const RouteFacts& facts, const Request& request, std::string_view algorithm,

@@ -13,7 +13,7 @@
 
 namespace paceline {
 
-using collective::BoardCalls;
+using collective::BoardCarrier;
 using collective::Call;
 using collective::check_equal;
 using collective::check_host_memory;
@@ -66,7 +66,7 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
   if (!has_board(impl_->route_facts, {.operation = operation, .op = op, .dtype = dtype}))
     return forecasts;
   const double announced =
-      collective::assent_cost(impl_->group->members().topology(), impl_->profile);
+      collective::agreement_cost(impl_->group->members().topology(), impl_->profile);
   for (Forecast& one : forecasts) one.seconds += announced;
   forecasts.push_back({kBoard, bytes, impl_->board_seconds(bytes)});
   std::ranges::stable_sort(forecasts, {}, &Forecast::seconds);
@@ -192,7 +192,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   if (is_posted(request.route)) {
     call.algorithm = algorithm;
     request.fingerprint = fingerprint(call);
-    if (BoardCalls::is_short(call) && group->try_at_once(request)) return Work::over_at_once(size);
+    if (BoardCarrier::is_short(call) && group->try_at_once(request)) return Work::over_at_once(size);
     algorithm = {};  // a program carries the call where this rank cannot post it
   }
   if (request.route == Route::engine) choose_engine(request);
@@ -249,7 +249,7 @@ collective::RoutePrices Communicator::Impl::prices_of(const Call& call) {
   const collective::RoutePrices prices{
       .board = board_seconds(bytes),
       .program = choice.choose(call.operation, {}, shape, bytes, one_rounding).seconds +
-                 collective::assent_cost(group->members().topology(), profile)};
+                 collective::agreement_cost(group->members().topology(), profile)};
   const std::lock_guard lock(mutex);
   return route_prices[{bytes, one_rounding}] = prices;
 }

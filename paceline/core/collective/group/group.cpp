@@ -124,7 +124,7 @@ void Group::begin(PointToPoint::Transfer transfer,
 void Group::begin_next() {
   while (!current_ && !queue_.empty() && !generation().failure()) {
     current_ =
-        std::make_unique<Execution>(members_, posted_calls_, id_, next_sequence_++,
+        std::make_unique<ProgramCarrier>(members_, posted_calls_, id_, next_sequence_++,
                                     std::move(queue_.front()), traffic_, [this] { go_on(); });
     queue_.pop_front();
     moved_ = movement();
@@ -162,7 +162,7 @@ void Group::end_current_if_done() {
 // Every rank has made the call: the engine gets it, and its data are there when the engine says so.
 bool Group::carried_by_engine() {
   if (carriage_) return carriage_->done();
-  carriage_ = std::make_unique<EngineOperation>(*engine_, *reactor_, current_->request(),
+  carriage_ = std::make_unique<EngineCarrier>(*engine_, *reactor_, current_->request(),
                                                 current_->attendance().roll(),
                                                 [this](const Result<>& ended) {
                                                   if (ended) go_on();
@@ -306,7 +306,7 @@ Result<> Group::past(int peer, const FrameHeader& header) {
 
 void Group::tell_of_all(int peer, std::uint64_t sequence) {
   members_.link(peer)->send(
-      {.type = FrameType::assent, .sequence = sequence, .index = Assent::kOfAll, .group = id_}, {});
+      {.type = FrameType::assent, .sequence = sequence, .index = FingerprintBarrier::kOfAll, .group = id_}, {});
 }
 
 Result<> Group::called(int peer, Bytes payload) {

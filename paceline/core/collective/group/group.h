@@ -1,6 +1,6 @@
 // Group: the machine behind a communicator. Collectives run one after the other in the order of
 // their calls; each call is compared with the other ranks' calls before their data is used, which a
-// program (execution.h) or the group's engine (engine.h) then carries. Every wait has a deadline.
+// program (program_carrier.h) or the group's engine (engine.h) then carries. Every wait has a deadline.
 #pragma once
 
 #include <atomic>
@@ -9,12 +9,12 @@
 #include <memory>
 #include <string>
 
-#include "paceline/core/collective/carrier/board_calls.h"
-#include "paceline/core/collective/carrier/execution.h"
-#include "paceline/core/collective/carrier/link_calls.h"
+#include "paceline/core/collective/carrier/board_carrier.h"
+#include "paceline/core/collective/carrier/program_carrier.h"
+#include "paceline/core/collective/carrier/link_carrier.h"
 #include "paceline/core/collective/carrier/point_to_point.h"
 #include "paceline/core/collective/engine/engine.h"
-#include "paceline/core/collective/engine/engine_call.h"
+#include "paceline/core/collective/carrier/engine_carrier.h"
 
 namespace paceline::collective {
 
@@ -123,13 +123,13 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   Traffic traffic_;
   PointToPoint point_to_point_;
   const bool share_memory_;  // all members
-  BoardCalls board_calls_;   // if they do
-  LinkCalls link_calls_;     // else
+  BoardCarrier board_calls_;   // if they do
+  LinkCarrier link_calls_;     // else
   PostedCalls& posted_calls_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this
-  std::unique_ptr<Execution> current_;
-  std::unique_ptr<EngineOperation> carriage_;  // of the current operation, when the engine has it
+  std::unique_ptr<ProgramCarrier> current_;
+  std::unique_ptr<EngineCarrier> carriage_;  // of the current operation, when the engine has it
   std::uint64_t next_sequence_ = 1;            // of the call that will be begun next
   std::uint64_t posted_ = 0;                   // the call that try_at_once has posted last
   // Frames of the call with next_sequence_, or if that is posted, of the one after it: a peer is at

@@ -20,7 +20,7 @@ void Group::failed(const Failure& why) {
     current_->give_up();
     const auto work = current_->request().work;
     // It may be in the middle of one of its own methods: it ends when the driver is out of there.
-    reactor_->post([dead = std::shared_ptr<Execution>(std::move(current_))] {});
+    reactor_->post([dead = std::shared_ptr<ProgramCarrier>(std::move(current_))] {});
     work->finish(why);
   }
   const auto queue = std::move(queue_);

@@ -17,7 +17,7 @@ double board_cost(std::size_t bytes, int owners, const topology::Topology& topol
                   const topology::Profile& profile);
 
 // Seconds until all ranks of a host know that all have made a call that programs carry: the frames
-// by which they tell each other (call/assent.h).
-double assent_cost(const topology::Topology& topology, const topology::Profile& profile);
+// by which they tell each other (agreement/fingerprint_barrier.h).
+double agreement_cost(const topology::Topology& topology, const topology::Profile& profile);
 
 }  // namespace paceline::collective

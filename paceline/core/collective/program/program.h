@@ -9,7 +9,7 @@
 // A message is what a rank sends to one peer in one round: its steps travel back to back, so that
 // several of them have one start-up time (the alpha of cost.h).
 //
-// The same value is verified (verify.h), priced (cost.h), executed (execution.h) and printed
+// The same value is verified (verify.h), priced (cost.h), executed (program_carrier.h) and printed
 // (to_string).
 #pragma once
 

@@ -12,11 +12,11 @@
 namespace paceline::collective::testing {
 namespace {
 
-constexpr Assent::Form kForms[] = {Assent::Form::dissemination, Assent::Form::tree};
+constexpr FingerprintBarrier::Form kForms[] = {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree};
 
-LocalWorldOptions options_of(Assent::Form form, int ranks) {
+LocalWorldOptions options_of(FingerprintBarrier::Form form, int ranks) {
   return {.share_memory = false,
-          .processors = form == Assent::Form::tree ? 1.0 : static_cast<double>(ranks)};
+          .processors = form == FingerprintBarrier::Form::tree ? 1.0 : static_cast<double>(ranks)};
 }
 
 void expect_the_bits_of_a_program(Communicator& world, Dtype dtype, std::size_t count) {
@@ -38,7 +38,7 @@ void expect_the_bits_of_a_program(Communicator& world, Dtype dtype, std::size_t 
 }
 
 TEST(GatheredInputs, SumToTheBitsOfProgramsUpToTheirLongestInputAndBeyond) {
-  for (const Assent::Form form : kForms) {
+  for (const FingerprintBarrier::Form form : kForms) {
     for (const int ranks : test::is_brief() ? std::vector{11} : std::vector{8, 11, 16}) {
       const std::size_t longest = GatheredInputs::longest_input(form, ranks, true) / sizeof(float);
       run_ranks(ranks, options_of(form, ranks), [&](Job& job) {
@@ -53,7 +53,7 @@ TEST(GatheredInputs, SumToTheBitsOfProgramsUpToTheirLongestInputAndBeyond) {
 
 TEST(GatheredInputs, AreSentWithTheAssentAndWithoutAnyOtherFrame) {
   constexpr int kRanks = 13;
-  for (const Assent::Form form : kForms) {
+  for (const FingerprintBarrier::Form form : kForms) {
     std::atomic<std::uint64_t> announced = 0, messages = 0, bytes = 0;
     run_ranks(kRanks, options_of(form, kRanks), [&](Job& job) {
       std::vector<float> values(25, 1);
@@ -65,7 +65,7 @@ TEST(GatheredInputs, AreSentWithTheAssentAndWithoutAnyOtherFrame) {
       bytes += after.bytes_sent - before.bytes_sent;
     });
     EXPECT_EQ(announced, 0U);
-    if (form == Assent::Form::tree) {
+    if (form == FingerprintBarrier::Form::tree) {
       EXPECT_EQ(messages, 2U * (kRanks - 1));
       // Up go 7 leaves (rank 12 is one), the pairs of ranks 2, 6 and 10, the four ranks from 4 on
       // and the five from 8 on; down goes the sum.
@@ -89,12 +89,12 @@ class GatheredInputsOfOne : public ::testing::Test {
 };
 
 TEST_F(GatheredInputsOfOne, AFrameOfAnotherLengthIsRefusedAndWritesNothing) {
-  for (const Assent::Form form : kForms) {
+  for (const FingerprintBarrier::Form form : kForms) {
     GatheredInputs inputs(form, 1, 8, request);
     for (const int of_ranks : {0, 1, 2, 4}) {
       for (const std::size_t bytes : {0, 4, 8 * of_ranks + 8, 1000}) {
         if (of_ranks == 0 && bytes == 8) continue;
-        const Assent::Frame frame = {
+        const FingerprintBarrier::Frame frame = {
             .is_told = false, .rank = 0, .round = 0, .of_ranks = of_ranks, .distance = 1};
         EXPECT_FALSE(inputs.put(frame, test::pattern(bytes, 1))) << of_ranks << ", " << bytes;
       }
@@ -104,7 +104,7 @@ TEST_F(GatheredInputsOfOne, AFrameOfAnotherLengthIsRefusedAndWritesNothing) {
 }
 
 TEST_F(GatheredInputsOfOne, NothingIsWrittenBeforeTheEnd) {
-  GatheredInputs inputs(Assent::Form::dissemination, 0, 2, request);
+  GatheredInputs inputs(FingerprintBarrier::Form::dissemination, 0, 2, request);
   const std::vector<std::int32_t> theirs = {10, 20};
   ASSERT_TRUE(inputs.put({.is_told = false, .rank = 1, .round = 0, .of_ranks = 1, .distance = 1},
                          std::as_bytes(std::span(theirs))));

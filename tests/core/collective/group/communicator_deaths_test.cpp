@@ -1,5 +1,5 @@
 // A rank dies, in each phase of each algorithm: before each of the frames that it would send. All
-// others are told of it, by name, and in which operation (covers communicator.h, execution.h,
+// others are told of it, by name, and in which operation (covers communicator.h, program_carrier.h,
 // group.h and generation.h; processes that are killed:
 // tests/processes/collective_failure_test.cpp).
 #include <fmt/format.h>

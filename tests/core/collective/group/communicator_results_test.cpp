@@ -1,6 +1,6 @@
 // Every operation gives the results of a plain reference and touches no other memory: with all
 // element types, reductions, algorithms, transports and kinds of memory (covers communicator.h and
-// execution.h).
+// program_carrier.h).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-// Calls of so many ranks that they go by assent (call/assent.h), in both its forms: what the others
+// Calls of so many ranks that they go by assent (agreement/fingerprint_barrier.h), in both its forms: what the others
 // are told when one of them does not do as they do.
 #include <gmock/gmock.h>
 
 #include <atomic>
 
-#include "paceline/core/collective/call/assent.h"
+#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "tests/core/collective/worlds.h"
 
@@ -14,26 +14,26 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kRanks = 11;
-static_assert(kRanks >= Assent::kFewestRanks);
+static_assert(kRanks >= FingerprintBarrier::kFewestRanks);
 
 // Each rank has a processor, or they take turns on one; they share memory, or they do not.
 struct Setting {
-  Assent::Form form;
+  FingerprintBarrier::Form form;
   bool share_memory;
 };
 class ManyRanks : public ::testing::TestWithParam<Setting> {
  protected:
   const LocalWorldOptions options = {
       .share_memory = GetParam().share_memory,
-      .processors = GetParam().form == Assent::Form::tree ? 1.0 : kRanks};
+      .processors = GetParam().form == FingerprintBarrier::Form::tree ? 1.0 : kRanks};
 };
 INSTANTIATE_TEST_SUITE_P(By, ManyRanks,
-                         ::testing::Values(Setting{Assent::Form::dissemination, false},
-                                           Setting{Assent::Form::tree, false},
-                                           Setting{Assent::Form::dissemination, true},
-                                           Setting{Assent::Form::tree, true}),
+                         ::testing::Values(Setting{FingerprintBarrier::Form::dissemination, false},
+                                           Setting{FingerprintBarrier::Form::tree, false},
+                                           Setting{FingerprintBarrier::Form::dissemination, true},
+                                           Setting{FingerprintBarrier::Form::tree, true}),
                          [](const auto& setting) {
-                           return std::string(setting.param.form == Assent::Form::tree
+                           return std::string(setting.param.form == FingerprintBarrier::Form::tree
                                                   ? "Tree"
                                                   : "Dissemination") +
                                   (setting.param.share_memory ? "InSharedMemory" : "");
@@ -171,7 +171,7 @@ TEST_P(ManyRanks, AWeightedAverageAndABroadcastAreToldInFewFrames) {
   });
   const std::uint64_t rounds = 4;
   const std::uint64_t frames =
-      GetParam().form == Assent::Form::tree ? 2 * (kRanks - 1) : kRanks * rounds;
+      GetParam().form == FingerprintBarrier::Form::tree ? 2 * (kRanks - 1) : kRanks * rounds;
   EXPECT_EQ(announced, 2 * frames);
 }
 

@@ -36,8 +36,8 @@ TEST(BoardCost, IsSharedByTheOwnersThatRunAtATime) {
 
 TEST(BoardCost, AssentOfManyRanksGrowsNoFasterThanTheirNumber) {
   const topology::Profile profile;
-  const double of_32 = assent_cost(on_two_cores(32), profile),
-               of_128 = assent_cost(on_two_cores(128), profile);
+  const double of_32 = agreement_cost(on_two_cores(32), profile),
+               of_128 = agreement_cost(on_two_cores(128), profile);
   EXPECT_GT(of_128, of_32);
   EXPECT_LT(of_128, 4.1 * of_32);
 }

@@ -1,12 +1,12 @@
-#include "paceline/core/collective/call/roll.h"
+#include "paceline/core/collective/agreement/call_record.h"
 
 #include <gtest/gtest.h>
 
 namespace paceline::collective {
 namespace {
 
-Roll roll_of(const std::vector<double>& weights, Dtype dtype, bool weighted = true) {
-  Roll roll(static_cast<int>(weights.size()));
+CallRecord roll_of(const std::vector<double>& weights, Dtype dtype, bool weighted = true) {
+  CallRecord roll(static_cast<int>(weights.size()));
   for (std::size_t rank = 0; rank < weights.size(); ++rank) {
     roll.enter(static_cast<int>(rank), {.operation = Operation::all_reduce,
                                         .op = ReduceOp::average,
@@ -17,8 +17,8 @@ Roll roll_of(const std::vector<double>& weights, Dtype dtype, bool weighted = tr
   return roll;
 }
 
-TEST(Roll, KnowsWhoIsMissing) {
-  Roll roll(3);
+TEST(CallRecord, KnowsWhoIsMissing) {
+  CallRecord roll(3);
   EXPECT_EQ(roll.missing(), (std::vector{0, 1, 2}));
   roll.enter(1, {});
   EXPECT_FALSE(roll.is_complete());
@@ -30,7 +30,7 @@ TEST(Roll, KnowsWhoIsMissing) {
   EXPECT_TRUE(roll.missing().empty());
 }
 
-TEST(Roll, EqualWeightsAreAPlainAverage) {
+TEST(CallRecord, EqualWeightsAreAPlainAverage) {
   for (const Dtype dtype : {Dtype::f32, Dtype::f16}) {
     EXPECT_TRUE(roll_of({2.5, 2.5}, dtype).weigh_the_same());
     EXPECT_EQ(roll_of({2.5, 2.5}, dtype).sum_factor(), 0.5);
@@ -39,10 +39,10 @@ TEST(Roll, EqualWeightsAreAPlainAverage) {
   }
 }
 
-TEST(Roll, InputAndSumTogetherAreScaledByTheShareOfTheWeights) {
+TEST(CallRecord, InputAndSumTogetherAreScaledByTheShareOfTheWeights) {
   const std::vector<double> weights = {1, 0, 4};
   for (const Dtype dtype : {Dtype::f64, Dtype::bf16}) {
-    const Roll roll = roll_of(weights, dtype);
+    const CallRecord roll = roll_of(weights, dtype);
     EXPECT_FALSE(roll.weigh_the_same());
     for (int rank = 0; rank < 3; ++rank) {
       EXPECT_DOUBLE_EQ(roll.input_factor(rank) * roll.sum_factor(),
@@ -53,9 +53,9 @@ TEST(Roll, InputAndSumTogetherAreScaledByTheShareOfTheWeights) {
       << "16-bit inputs have their share already";
 }
 
-TEST(Roll, WeightsOfNothingGiveNothing) {
+TEST(CallRecord, WeightsOfNothingGiveNothing) {
   for (const Dtype dtype : {Dtype::f32, Dtype::f16}) {
-    const Roll roll = roll_of({0, 0}, dtype);
+    const CallRecord roll = roll_of({0, 0}, dtype);
     EXPECT_FALSE(roll.weigh_the_same());
     EXPECT_EQ(roll.input_factor(0), 0);
     EXPECT_EQ(roll.sum_factor(), 1);

@@ -1,23 +1,23 @@
-#include "paceline/core/collective/carrier/gathered_weights.h"
+#include "paceline/core/collective/agreement/gathered_weights.h"
 
 #include <cstring>
 #include <span>
 
 namespace paceline::collective {
 
-GatheredWeights::GatheredWeights(Assent::Form form, int rank, int ranks, double own)
+GatheredWeights::GatheredWeights(FingerprintBarrier::Form form, int rank, int ranks, double own)
     : form_(form), rank_(rank), weights_(static_cast<std::size_t>(ranks)) {
   weights_[0] = own;
 }
 
 // The root's lie by rank, because its rank is 0.
-Bytes GatheredWeights::told_in(const Assent::Frame& frame) const {
+Bytes GatheredWeights::told_in(const FingerprintBarrier::Frame& frame) const {
   const std::span all(weights_);
   const bool tells_all = frame.of_ranks == 0;
   return std::as_bytes(tells_all ? all : all.first(static_cast<std::size_t>(frame.of_ranks)));
 }
 
-bool GatheredWeights::put(const Assent::Frame& frame, Bytes payload) {
+bool GatheredWeights::put(const FingerprintBarrier::Frame& frame, Bytes payload) {
   const bool tells_all = frame.of_ranks == 0;
   const std::span all(weights_);
   const std::span told = tells_all ? all
@@ -32,7 +32,7 @@ bool GatheredWeights::put(const Assent::Frame& frame, Bytes payload) {
 std::size_t GatheredWeights::place_of(int rank) const {
   if (is_by_rank_) return static_cast<std::size_t>(rank);
   const int ranks = static_cast<int>(weights_.size());
-  const int distance = form_ == Assent::Form::tree ? rank - rank_ : rank_ - rank;
+  const int distance = form_ == FingerprintBarrier::Form::tree ? rank - rank_ : rank_ - rank;
   return static_cast<std::size_t>((distance + ranks) % ranks);
 }
 

@@ -1,6 +1,6 @@
-// Attendance: how the ranks of a group learn that all of them have made the same call. This rank
-// posts its call where all can see it (posted_calls.h), or gives its assent to some ranks
-// (call/assent.h), or else sends its call to every rank. The first two cost less, and name nobody:
+// CallAgreement: how the ranks of a group learn that all of them have made the same call. This rank
+// posts its call where all can see it (carrier.h), or gives its assent to some ranks
+// (agreement/fingerprint_barrier.h), or else sends its call to every rank. The first two cost less, and name nobody:
 // where calls differ or a rank stays away, all come back to calls.
 //
 // Ranks are those of the group. THREAD: reactor's driver only.
@@ -10,23 +10,23 @@
 #include <optional>
 #include <vector>
 
-#include "paceline/core/collective/call/assent.h"
+#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/request.h"
-#include "paceline/core/collective/call/roll.h"
+#include "paceline/core/collective/agreement/call_record.h"
 #include "paceline/core/collective/call/traffic.h"
-#include "paceline/core/collective/carrier/frame_mark.h"
+#include "paceline/core/collective/agreement/frame_mark.h"
 #include "paceline/core/collective/carrier/gathered_inputs.h"
-#include "paceline/core/collective/carrier/gathered_weights.h"
-#include "paceline/core/collective/carrier/posted_calls.h"
+#include "paceline/core/collective/agreement/gathered_weights.h"
+#include "paceline/core/collective/carrier/carrier.h"
 #include "paceline/core/collective/carrier/stored_outputs.h"
 
 namespace paceline::collective {
 
-class Attendance {
+class CallAgreement {
  public:
   // All outlive it. Peers are told by the call where they find `request`'s output.
-  Attendance(const Members& members, PostedCalls& posted_calls, const FrameMark& mark,
+  CallAgreement(const Members& members, PostedCalls& posted_calls, const FrameMark& mark,
              Request& request, Traffic& traffic);
 
   // Tells the others of the call, by the cheapest way that it can go.
@@ -46,7 +46,7 @@ class Attendance {
   // Goes on with the post, if there is one. After `by_messages` this rank has called all.
   Result<PostedCalls::Progress> look_at_post();
 
-  const Roll& roll() const { return roll_; }  // who has called
+  const CallRecord& roll() const { return roll_; }  // who has called
   StoredOutputs& outputs() { return outputs_; }
   const StoredOutputs& outputs() const { return outputs_; }
   bool is_posted() const { return posted_; }  // and not called
@@ -66,7 +66,7 @@ class Attendance {
   void leave_board();  // posts no more, and calls
   void give_assent();
   bool put_assent(int peer, std::uint32_t round, Bytes payload);
-  bool put_payload(const Assent::Frame& frame, Bytes payload);
+  bool put_payload(const FingerprintBarrier::Frame& frame, Bytes payload);
 
   const Members& members_;
   PostedCalls& posted_calls_;
@@ -74,10 +74,10 @@ class Attendance {
   Request& request_;
   Traffic& traffic_;
 
-  Roll roll_;
+  CallRecord roll_;
   StoredOutputs outputs_;
   bool posted_ = false;
-  std::optional<Assent> assent_;  // in place of calls to all
+  std::optional<FingerprintBarrier> assent_;  // in place of calls to all
   bool all_assent_ = false;
   std::optional<GatheredInputs> gathered_;  // travel with the assent, in place of a program
   std::optional<GatheredWeights> weights_;  // travel with the assent of a weighted average

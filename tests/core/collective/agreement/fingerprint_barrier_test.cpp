@@ -1,4 +1,4 @@
-#include "paceline/core/collective/call/assent.h"
+#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 
 #include <gtest/gtest.h>
 
@@ -20,12 +20,12 @@ struct OnTheWay {
   std::uint32_t round;
 };
 
-constexpr Assent::Form kForms[] = {Assent::Form::dissemination, Assent::Form::tree};
+constexpr FingerprintBarrier::Form kForms[] = {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree};
 
 // Ranks whose frames arrive in any order.
 class Assents {
  public:
-  Assents(Assent::Form form, int ranks, SeededNumbers& numbers)
+  Assents(FingerprintBarrier::Form form, int ranks, SeededNumbers& numbers)
       : has_called_(static_cast<std::size_t>(ranks)),
         told_(static_cast<std::size_t>(ranks)),
         numbers_(numbers) {
@@ -54,7 +54,7 @@ class Assents {
     way_ = early;
   }
 
-  const std::vector<Assent>& all() const { return assents_; }
+  const std::vector<FingerprintBarrier>& all() const { return assents_; }
   const std::vector<int>& told() const { return told_; }  // frames, by rank
 
  private:
@@ -65,16 +65,16 @@ class Assents {
     }
   }
 
-  std::vector<Assent> assents_;
+  std::vector<FingerprintBarrier> assents_;
   std::vector<bool> has_called_;
   std::vector<int> told_;
   std::vector<OnTheWay> way_;
   SeededNumbers& numbers_;
 };
 
-TEST(Assent, AllKnowWhateverTheOrderOfFramesAndNobodyBeforeAllHaveCalled) {
+TEST(FingerprintBarrier, AllKnowWhateverTheOrderOfFramesAndNobodyBeforeAllHaveCalled) {
   SeededNumbers numbers(test::seed(26));
-  for (const Assent::Form form : kForms) {
+  for (const FingerprintBarrier::Form form : kForms) {
     for (int ranks = 2; ranks <= 128; ++ranks) {
       Assents assents(form, ranks, numbers);
       const int last = static_cast<int>(numbers.below(static_cast<std::uint64_t>(ranks)));
@@ -82,44 +82,44 @@ TEST(Assent, AllKnowWhateverTheOrderOfFramesAndNobodyBeforeAllHaveCalled) {
         if (rank != last) assents.call(rank);
       }
       assents.deliver_all();
-      for (const Assent& assent : assents.all())
+      for (const FingerprintBarrier& assent : assents.all())
         ASSERT_FALSE(assent.is_complete()) << ranks << " ranks";
       assents.call(last);
       assents.deliver_all();
-      for (const Assent& assent : assents.all())
+      for (const FingerprintBarrier& assent : assents.all())
         ASSERT_TRUE(assent.is_complete()) << ranks << " ranks";
     }
   }
 }
 
-TEST(Assent, TakesLgFramesOfEachRankOrTwoForEachEdgeOfATree) {
+TEST(FingerprintBarrier, TakesLgFramesOfEachRankOrTwoForEachEdgeOfATree) {
   SeededNumbers numbers(test::seed(27));
   for (int ranks = 2; ranks <= 128; ++ranks) {
-    for (const Assent::Form form : kForms) {
+    for (const FingerprintBarrier::Form form : kForms) {
       Assents assents(form, ranks, numbers);
       for (int rank = 0; rank < ranks; ++rank) assents.call(rank);
       assents.deliver_all();
       const std::vector<int>& told = assents.told();
       const int all = std::accumulate(told.begin(), told.end(), 0);
-      EXPECT_EQ(all, form == Assent::Form::tree ? 2 * (ranks - 1) : ranks * tree_levels(ranks));
+      EXPECT_EQ(all, form == FingerprintBarrier::Form::tree ? 2 * (ranks - 1) : ranks * tree_levels(ranks));
       EXPECT_LE(*std::ranges::max_element(told), tree_levels(ranks)) << ranks << " ranks";
     }
   }
 }
 
-TEST(Assent, AFrameIsHeardOnceAndOfOneRankAlone) {
-  Assent assent(Assent::Form::dissemination, 0, 5);
+TEST(FingerprintBarrier, AFrameIsHeardOnceAndOfOneRankAlone) {
+  FingerprintBarrier assent(FingerprintBarrier::Form::dissemination, 0, 5);
   EXPECT_FALSE(assent.hear(3, 0)) << "rank 4 tells of round 0";
   EXPECT_TRUE(assent.hear(4, 0));
   EXPECT_FALSE(assent.hear(4, 0));
   EXPECT_FALSE(assent.hear(4, 3)) << "there are three rounds";
-  Assent leaf(Assent::Form::tree, 3, 5);
+  FingerprintBarrier leaf(FingerprintBarrier::Form::tree, 3, 5);
   EXPECT_FALSE(leaf.hear(0, 3)) << "rank 2 is its parent";
   EXPECT_FALSE(leaf.hear(2, 0)) << "its parent tells it on the way down alone";
   EXPECT_TRUE(leaf.hear(2, 3));
 }
 
-TEST(Assent, ARankTellsAtMostTwoFramesARound) {
+TEST(FingerprintBarrier, ARankTellsAtMostTwoFramesARound) {
   using namespace testing;
   constexpr int kTurns = 4;
   for (const auto& [ranks, processors] :

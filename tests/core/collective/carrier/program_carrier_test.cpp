@@ -1,7 +1,7 @@
 // When data moves (also covers paceline/core/collective/carrier/segment.h, request.h, and the
 // memory that stores reach: paceline/core/collective/carrier/stored_outputs.h). That it is the
 // right data: communicator_results_test.cpp and communicator_dtypes_test.cpp.
-#include "paceline/core/collective/carrier/execution.h"
+#include "paceline/core/collective/carrier/program_carrier.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace paceline::collective::testing {
 namespace {
 
-TEST(Execution, NothingLongTravelsAndNoOutputIsWrittenBeforeAllHaveCalled) {
+TEST(ProgramCarrier, NothingLongTravelsAndNoOutputIsWrittenBeforeAllHaveCalled) {
   for (const auto& options : {kSharedFast, kTcpFast}) {
     for (const std::string_view algorithm : {"direct", "binomial"}) {
       std::atomic<int> looked = 0;
@@ -40,7 +40,7 @@ TEST(Execution, NothingLongTravelsAndNoOutputIsWrittenBeforeAllHaveCalled) {
   }
 }
 
-TEST(Execution, ShortMessagesGoAheadAndAreKept) {
+TEST(ProgramCarrier, ShortMessagesGoAheadAndAreKept) {
   for (const auto& options : {kShared, kTcp}) {
     std::atomic<bool> looked = false;
     run_ranks(2, options, [&](Job& job) {

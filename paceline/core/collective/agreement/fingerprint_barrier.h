@@ -16,10 +16,10 @@
 //     down      0 -> 4,  0 -> 2,  2 -> 3,  0 -> 1
 //
 // The frames of a short all_reduce carry its inputs, too (carrier/gathered_inputs.h), and those of
-// a weighted average the weights (carrier/gathered_weights.h).
+// a weighted average the weights (agreement/gathered_weights.h).
 //
 // Nobody is named by it: where calls differ or a rank stays away, the others fall back to telling
-// every member all of the call (carrier/attendance.h).
+// every member all of the call (agreement/call_agreement.h).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@
 
 namespace paceline::collective {
 
-class Assent {
+class FingerprintBarrier {
  public:
   // Below this telling every member takes no more than two frames a round.
   static constexpr int kFewestRanks = 8;
@@ -38,7 +38,7 @@ class Assent {
   static constexpr std::uint32_t kOfAll = ~std::uint32_t{0};
 
   // True for a call of which all ranks say the same, but for a weight, which travels with the
-  // assent (carrier/gathered_weights.h): it has no note.
+  // assent (agreement/gathered_weights.h): it has no note.
   static bool suits(const Request& request);
 
   enum class Form : std::uint8_t { dissemination, tree };
@@ -52,7 +52,7 @@ class Assent {
     int distance;  // from the one to the other
   };
 
-  Assent(Form form, int rank, int ranks);
+  FingerprintBarrier(Form form, int rank, int ranks);
 
   // The next frame that this rank tells; nothing while something must be heard before.
   std::optional<Frame> next();

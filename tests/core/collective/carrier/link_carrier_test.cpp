@@ -1,4 +1,4 @@
-#include "paceline/core/collective/carrier/link_calls.h"
+#include "paceline/core/collective/carrier/link_carrier.h"
 
 #include <gtest/gtest.h>
 
@@ -15,9 +15,9 @@ namespace {
 using transport::FrameHeader;
 using transport::FrameType;
 
-TEST(LinkCalls, HaveTheBitsOfMessagesUpToTheirLongestInputAndBeyond) {
+TEST(LinkCarrier, HaveTheBitsOfMessagesUpToTheirLongestInputAndBeyond) {
   run_ranks(2, kTcp, [](Job& job) {
-    constexpr std::size_t kLongest = LinkCalls::kLongestInput / sizeof(float);
+    constexpr std::size_t kLongest = LinkCarrier::kLongestInput / sizeof(float);
     for (const std::size_t count : {std::size_t{1}, std::size_t{20000}, kLongest, kLongest + 1}) {
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
         auto posted = thirds(job.rank(), count), messages = posted;
@@ -33,7 +33,7 @@ TEST(LinkCalls, HaveTheBitsOfMessagesUpToTheirLongestInputAndBeyond) {
   });
 }
 
-TEST(LinkCalls, SendTheInputOnceToEachPeer) {
+TEST(LinkCarrier, SendTheInputOnceToEachPeer) {
   for (int ranks = 2; ranks <= 4; ++ranks) {
     run_ranks(ranks, kTcp, [&](Job& job) {
       const Traffic before = job.world().traffic();
@@ -52,7 +52,7 @@ TEST(LinkCalls, SendTheInputOnceToEachPeer) {
   }
 }
 
-TEST(LinkCalls, OfRanksThatRunAheadAndOfSeveralGroupsNeverMix) {
+TEST(LinkCarrier, OfRanksThatRunAheadAndOfSeveralGroupsNeverMix) {
   run_ranks(2, kTcp, [](Job& job) {
     std::vector<std::unique_ptr<Communicator>> groups;
     for (int i = 0; i < 3; ++i) groups.push_back(job.world().split(0));
@@ -71,7 +71,7 @@ TEST(LinkCalls, OfRanksThatRunAheadAndOfSeveralGroupsNeverMix) {
   });
 }
 
-TEST(LinkCalls, OfAGroupThatEndsAtOnceAreStillReadByOthers) {
+TEST(LinkCarrier, OfAGroupThatEndsAtOnceAreStillReadByOthers) {
   run_ranks(3, kTcp, [](Job& job) {
     for (int i = 0; i < (kSanitized ? 20 : 200); ++i) {
       const auto group = job.world().split(0);
@@ -82,22 +82,22 @@ TEST(LinkCalls, OfAGroupThatEndsAtOnceAreStillReadByOthers) {
   });
 }
 
-TEST(LinkCalls, AmongTwoAreAsLongAsAMessageAndAmongMoreShorterTheMoreThereAre) {
+TEST(LinkCarrier, AmongTwoAreAsLongAsAMessageAndAmongMoreShorterTheMoreThereAre) {
   for (const bool on_a_host : {false, true}) {
-    EXPECT_EQ(LinkCalls::longest_input(2, on_a_host), LinkCalls::kLongestInput);
+    EXPECT_EQ(LinkCarrier::longest_input(2, on_a_host), LinkCarrier::kLongestInput);
     const std::size_t most =
-        on_a_host ? LinkCalls::kLongestSentOnAHost : LinkCalls::kLongestSentOverLinks;
+        on_a_host ? LinkCarrier::kLongestSentOnAHost : LinkCarrier::kLongestSentOverLinks;
     for (int ranks = 3; ranks <= 64; ++ranks) {
       const auto peers = static_cast<std::size_t>(ranks - 1);
-      EXPECT_LE(peers * LinkCalls::longest_input(ranks, on_a_host), most);
-      EXPECT_GT(peers * (LinkCalls::longest_input(ranks, on_a_host) + 1), most);
+      EXPECT_LE(peers * LinkCarrier::longest_input(ranks, on_a_host), most);
+      EXPECT_GT(peers * (LinkCarrier::longest_input(ranks, on_a_host) + 1), most);
     }
   }
 }
 
-TEST(LinkCalls, AmongSeveralCarryWhatIsShortEnoughAndMessagesCarryTheRest) {
+TEST(LinkCarrier, AmongSeveralCarryWhatIsShortEnoughAndMessagesCarryTheRest) {
   run_ranks(4, kTcp, [](Job& job) {
-    const std::size_t longest = LinkCalls::longest_input(4, true);
+    const std::size_t longest = LinkCarrier::longest_input(4, true);
     for (const std::size_t bytes : {longest, longest + sizeof(float)}) {
       const Traffic before = job.world().traffic();
       auto posted = thirds(job.rank(), bytes / sizeof(float)), messages = posted;
@@ -138,7 +138,7 @@ class LinkCallsOfOne : public ::testing::Test {
   Traffic traffic;
   std::shared_ptr<membership::Generation> generation;
   Members members;
-  LinkCalls calls;
+  LinkCarrier calls;
 };
 
 TEST_F(LinkCallsOfOne, WhoeverPostsSomethingElseSendsAllToTheirCalls) {
@@ -158,8 +158,8 @@ TEST_F(LinkCallsOfOne, ASecondPostAndOneThatIsTooLongAreRefused) {
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().ranks, std::vector<int>{1});
   EXPECT_NE(again.error().what.find("posted operation 1 twice"), std::string::npos);
-  EXPECT_FALSE(receive(2, LinkCalls::kLongestInput + 1));
-  EXPECT_TRUE(receive(2, LinkCalls::kLongestInput));
+  EXPECT_FALSE(receive(2, LinkCarrier::kLongestInput + 1));
+  EXPECT_TRUE(receive(2, LinkCarrier::kLongestInput));
 }
 
 TEST_F(LinkCallsOfOne, NothingIsPlacedForAnOperationThatThisRankIsNotIn) {

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/carrier/link_calls.h"
+#include "paceline/core/collective/carrier/link_carrier.h"
 
 #include <fmt/format.h>
 
@@ -9,13 +9,13 @@ namespace paceline::collective {
 using transport::FrameHeader;
 using transport::FrameType;
 
-std::size_t LinkCalls::longest_input(int ranks, bool on_a_host) {
+std::size_t LinkCarrier::longest_input(int ranks, bool on_a_host) {
   if (ranks == 2) return kLongestInput;
   const std::size_t sent = on_a_host ? kLongestSentOnAHost : kLongestSentOverLinks;
   return sent / static_cast<std::size_t>(std::max(ranks - 1, 1));
 }
 
-LinkCalls::LinkCalls(const Members& members, std::uint32_t group, Traffic& traffic)
+LinkCarrier::LinkCarrier(const Members& members, std::uint32_t group, Traffic& traffic)
     : members_(members),
       group_(group),
       traffic_(traffic),
@@ -25,7 +25,7 @@ LinkCalls::LinkCalls(const Members& members, std::uint32_t group, Traffic& traff
 
 // The input is sent from where it lies: nobody writes there before the operation is done, and it is
 // not done before all is sent.
-void LinkCalls::post(std::uint64_t sequence, const Request& request) {
+void LinkCarrier::post(std::uint64_t sequence, const Request& request) {
   if (posted_ == sequence) return;
   posted_ = sequence;
   const FrameHeader header{.type = FrameType::posted,
@@ -41,11 +41,11 @@ void LinkCalls::post(std::uint64_t sequence, const Request& request) {
   }
 }
 
-bool LinkCalls::has_posted(int rank, std::uint64_t sequence) const {
+bool LinkCarrier::has_posted(int rank, std::uint64_t sequence) const {
   return posts_[static_cast<std::size_t>(rank)][sequence % 2].sequence == sequence;
 }
 
-Result<PostedCalls::Progress> LinkCalls::advance(std::uint64_t sequence, const Request& request) {
+Result<PostedCalls::Progress> LinkCarrier::advance(std::uint64_t sequence, const Request& request) {
   bool all = unsent_ == 0;
   for (int rank = 0; rank < members_.size(); ++rank) {
     if (rank == members_.rank()) continue;
@@ -62,7 +62,7 @@ Result<PostedCalls::Progress> LinkCalls::advance(std::uint64_t sequence, const R
   return Progress::done;
 }
 
-void LinkCalls::sum(std::uint64_t sequence, const Request& request) {
+void LinkCarrier::sum(std::uint64_t sequence, const Request& request) {
   if (request.output.count == 0) return;
   inputs_.clear();
   for (int rank = 0; rank < members_.size(); ++rank) {
@@ -78,7 +78,7 @@ void LinkCalls::sum(std::uint64_t sequence, const Request& request) {
 
 // Gives places only to posts of the operation that this rank is in: no place is given up before
 // that ends, even if the group fails.
-MutableBytes LinkCalls::place(int peer, const FrameHeader& header) {
+MutableBytes LinkCarrier::place(int peer, const FrameHeader& header) {
   Post& post = post_of(peer, header.sequence);
   const bool wanted =
       header.sequence == posted_ && post.sequence != header.sequence && takes(header.length);
@@ -87,7 +87,7 @@ MutableBytes LinkCalls::place(int peer, const FrameHeader& header) {
   return MutableBytes(post.input).first(header.length);
 }
 
-Result<> LinkCalls::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+Result<> LinkCarrier::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
   Post& post = post_of(peer, header.sequence);
   if (post.sequence == header.sequence || !takes(payload.size())) {
     return members_.failure(

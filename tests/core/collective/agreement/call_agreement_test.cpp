@@ -1,16 +1,16 @@
 // The tests look at rank 0 of nine ranks that have no links. The ranks give their assent by the
-// tree (call/assent.h), so rank 0 waits for its children and sends nothing before.
-#include "paceline/core/collective/carrier/attendance.h"
+// tree (agreement/fingerprint_barrier.h), so rank 0 waits for its children and sends nothing before.
+#include "paceline/core/collective/agreement/call_agreement.h"
 
 #include <gtest/gtest.h>
 
-#include "paceline/core/collective/carrier/link_calls.h"
+#include "paceline/core/collective/carrier/link_carrier.h"
 
 namespace paceline::collective {
 namespace {
 
 constexpr int kRanks = 9;
-static_assert(kRanks >= Assent::kFewestRanks);
+static_assert(kRanks >= FingerprintBarrier::kFewestRanks);
 
 std::shared_ptr<membership::Generation> generation_of_ranks_that_take_turns() {
   auto generation = std::make_shared<membership::Generation>(
@@ -24,15 +24,15 @@ struct Waiting {
   const std::shared_ptr<membership::Generation> generation = generation_of_ranks_that_take_turns();
   Members members{generation, Members::all_of(*generation)};
   Traffic traffic;
-  LinkCalls posted_calls{members, 1, traffic};
+  LinkCarrier posted_calls{members, 1, traffic};
   FrameMark mark{.group = 1, .sequence = 7, .descriptor = 42};
   Request request{.call = {.operation = Operation::barrier}};
-  Attendance attendance{members, posted_calls, mark, request, traffic};
+  CallAgreement attendance{members, posted_calls, mark, request, traffic};
 
   Waiting() { attendance.begin(); }
 };
 
-TEST(Attendance, WaitsForAssentAndHasNotToldItsCall) {
+TEST(CallAgreement, WaitsForAssentAndHasNotToldItsCall) {
   const Waiting rank;
   EXPECT_FALSE(rank.attendance.is_posted());
   EXPECT_FALSE(rank.attendance.is_over());
@@ -41,14 +41,14 @@ TEST(Attendance, WaitsForAssentAndHasNotToldItsCall) {
 }
 
 // The peer asks who has called: it must not take this rank for one that has not.
-TEST(Attendance, ARankThatIsToldACallTellsItsOwn) {
+TEST(CallAgreement, ARankThatIsToldACallTellsItsOwn) {
   Waiting rank;
   rank.attendance.hear_call(3, rank.request.call);
   EXPECT_FALSE(rank.attendance.may_ask_all()) << "it has told all";
   EXPECT_EQ(rank.attendance.missing(), (std::vector{1, 2, 4, 5, 6, 7, 8}));
 }
 
-TEST(Attendance, AMessageOfAnotherCallIsNotHeededAndMakesARankTellItsOwn) {
+TEST(CallAgreement, AMessageOfAnotherCallIsNotHeededAndMakesARankTellItsOwn) {
   Waiting rank;
   EXPECT_TRUE(rank.attendance.heeds(rank.mark.header(transport::FrameType::data)));
   EXPECT_TRUE(rank.attendance.may_ask_all());
@@ -58,7 +58,7 @@ TEST(Attendance, AMessageOfAnotherCallIsNotHeededAndMakesARankTellItsOwn) {
   EXPECT_FALSE(rank.attendance.may_ask_all());
 }
 
-TEST(Attendance, IsOverWhenAllHaveToldTheirCalls) {
+TEST(CallAgreement, IsOverWhenAllHaveToldTheirCalls) {
   Waiting rank;
   for (int peer = 1; peer < kRanks; ++peer) {
     EXPECT_FALSE(rank.attendance.is_over());

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/carrier/board_calls.h"
+#include "paceline/core/collective/carrier/board_carrier.h"
 
 #include <fmt/format.h>
 
@@ -18,23 +18,23 @@ constexpr std::size_t kLongestAtOnce = 1 << 20;
 
 }  // namespace
 
-BoardCalls::BoardCalls(const Members& members, std::uint32_t group, Traffic& traffic)
+BoardCarrier::BoardCarrier(const Members& members, std::uint32_t group, Traffic& traffic)
     : members_(members), group_(group), traffic_(traffic) {}
 
-bool BoardCalls::suits(const Call& call, int ranks) {
+bool BoardCarrier::suits(const Call& call, int ranks) {
   const bool known =
       call.operation == Operation::barrier || call.operation == Operation::all_reduce;
   return known && ranks > 1 && !call.weighted && call.note.empty();
 }
 
-bool BoardCalls::is_short(const Call& call) {
+bool BoardCarrier::is_short(const Call& call) {
   return bytes_of(call) <= kLongestAtOnce;
 }
 
 // --- the ranks' memory ---------------------------------------------------------------------------
 
 // nullptr, and nothing shared, where the system refuses.
-BoardCalls::Memory BoardCalls::create(std::uint64_t segment, std::size_t bytes) {
+BoardCarrier::Memory BoardCarrier::create(std::uint64_t segment, std::size_t bytes) {
   auto memory = transport::SharedMemory::create(bytes);
   if (!memory) return nullptr;
   if (segment == (kPages | group_))
@@ -44,7 +44,7 @@ BoardCalls::Memory BoardCalls::create(std::uint64_t segment, std::size_t bytes) 
   return shared;
 }
 
-transport::Offered BoardCalls::offered(std::uint64_t segment) const {
+transport::Offered BoardCarrier::offered(std::uint64_t segment) const {
   auto worst = transport::Offered::had;
   for (int rank = 0; rank < members_.size(); ++rank) {
     const transport::Link* const link = members_.link(rank);
@@ -53,7 +53,7 @@ transport::Offered BoardCalls::offered(std::uint64_t segment) const {
   return worst;
 }
 
-void BoardCalls::open() {
+void BoardCarrier::open() {
   is_open_ = members_.size() > 1;
   if (!is_open_) return;
   was_reachable_ = transport::own_door_is_open();
@@ -61,7 +61,7 @@ void BoardCalls::open() {
   if (!own_page_) members_.generation().withhold(kPages | group_);
 }
 
-void BoardCalls::close() {
+void BoardCarrier::close() {
   give_up();
   if (is_open_) members_.generation().unshare(kPages | group_);
   is_open_ = false;
@@ -70,7 +70,7 @@ void BoardCalls::close() {
   stage_.reset();
 }
 
-std::vector<int> BoardCalls::awaited_pages() const {
+std::vector<int> BoardCarrier::awaited_pages() const {
   std::vector<int> ranks;
   if (met_ || !own_page_) return ranks;
   for (int rank = 0; rank < members_.size(); ++rank) {
@@ -81,7 +81,7 @@ std::vector<int> BoardCalls::awaited_pages() const {
   return ranks;
 }
 
-bool BoardCalls::meet() {
+bool BoardCarrier::meet() {
   if (met_ || !own_page_) return true;
   if (!awaited_pages().empty()) return false;
   met_ = true;
@@ -95,7 +95,7 @@ bool BoardCalls::meet() {
   return true;
 }
 
-void BoardCalls::tell_withheld(const std::vector<int>& ranks) {
+void BoardCarrier::tell_withheld(const std::vector<int>& ranks) {
   if (std::exchange(told_withheld_, true)) return;
   warn(
       fmt::format("{} cannot have the shared memory of {}: one of them has no descriptor left, or "
@@ -105,18 +105,18 @@ void BoardCalls::tell_withheld(const std::vector<int>& ranks) {
 }
 
 // The other ranks do so, too.
-void BoardCalls::leave_operation() {
+void BoardCarrier::leave_operation() {
   reduction_.reset();
   lent_.reset();
 }
 
-void BoardCalls::hear_call(int peer, std::uint64_t sequence) {
+void BoardCarrier::hear_call(int peer, std::uint64_t sequence) {
   if (has_posted(peer, sequence)) return leave_operation();
   give_up();
   others_know_ = true;  // all hear that call
 }
 
-void BoardCalls::give_up() {
+void BoardCarrier::give_up() {
   if (board_ && !board_->forbid_writes()) {
     warn(fmt::format(
         "the system has kept another rank in the middle of a copy for {} s: it may still write to "
@@ -128,12 +128,12 @@ void BoardCalls::give_up() {
   lent_.reset();
 }
 
-void BoardCalls::take_back() {
+void BoardCarrier::take_back() {
   if (lent_) members_.generation().take_back(*lent_);
   give_up();
 }
 
-void BoardCalls::wake(int ranks) {
+void BoardCarrier::wake(int ranks) {
   if (!board_->may_be_awaited()) return;
   for (int rank = 0; rank < ranks; ++rank) {
     const bool waits = rank != members_.rank() && board_->may_be_awaited_by(rank);
@@ -147,7 +147,7 @@ void BoardCalls::wake(int ranks) {
 
 // The address at which others can reach it; 0 for memory that the system does not copy, such as
 // that of devices.
-std::uint64_t BoardCalls::reachable(Bytes buffer) const {
+std::uint64_t BoardCarrier::reachable(Bytes buffer) const {
   std::byte probe;
   for (const std::byte* end : {buffer.data(), &buffer.back()}) {
     if (!transport::read_memory(transport::own_memory_door(), reinterpret_cast<std::uint64_t>(end),
@@ -157,7 +157,7 @@ std::uint64_t BoardCalls::reachable(Bytes buffer) const {
   return reinterpret_cast<std::uint64_t>(buffer.data());
 }
 
-SharedReduction::Offer BoardCalls::offer(const Request& request) {
+SharedReduction::Offer BoardCarrier::offer(const Request& request) {
   const auto& own = members_.generation().segments();
   SharedReduction::Offer offer;
   offer.is_had = true;
@@ -185,7 +185,7 @@ SharedReduction::Offer BoardCalls::offer(const Request& request) {
   return offer;
 }
 
-void BoardCalls::post(std::uint64_t sequence, const Request& request) {
+void BoardCarrier::post(std::uint64_t sequence, const Request& request) {
   if (board_->has_posted(members_.rank(), sequence)) return;
   int awaiting = members_.size();
   if (Board::takes(bytes_of(request.call), members_.size())) {
@@ -201,13 +201,13 @@ void BoardCalls::post(std::uint64_t sequence, const Request& request) {
   wake(awaiting);
 }
 
-void BoardCalls::sum_short(std::uint64_t sequence, const Request& request) {
+void BoardCarrier::sum_short(std::uint64_t sequence, const Request& request) {
   if (request.output.count == 0) return;
   const double factor = request.call.op == ReduceOp::average ? 1.0 / members_.size() : 1.0;
   board_->sum(sequence, request.call.op, request.output, factor);
 }
 
-Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const Request& request) {
+Result<BoardCarrier::Progress> BoardCarrier::advance(std::uint64_t sequence, const Request& request) {
   if (!reduction_) {
     switch (board_->state(sequence, request.fingerprint)) {
       case Board::State::some_missing: return Progress::waiting;
@@ -244,7 +244,7 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
   return Progress::done;
 }
 
-std::vector<int> BoardCalls::awaited() const {
+std::vector<int> BoardCarrier::awaited() const {
   return reduction_ ? reduction_->awaited() : std::vector<int>{};
 }
 

@@ -1,5 +1,5 @@
 // The frames are handed over by hand, as soon as their ranks may tell them.
-#include "paceline/core/collective/carrier/gathered_weights.h"
+#include "paceline/core/collective/agreement/gathered_weights.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@ namespace paceline::collective {
 namespace {
 
 struct Rank {
-  Assent assent;
+  FingerprintBarrier assent;
   GatheredWeights weights;
 };
 
-std::vector<Rank> ranks_of(Assent::Form form, int ranks) {
+std::vector<Rank> ranks_of(FingerprintBarrier::Form form, int ranks) {
   std::vector<Rank> all;
   for (int rank = 0; rank < ranks; ++rank)
-    all.push_back({Assent(form, rank, ranks), GatheredWeights(form, rank, ranks, 0.5 + rank)});
+    all.push_back({FingerprintBarrier(form, rank, ranks), GatheredWeights(form, rank, ranks, 0.5 + rank)});
   return all;
 }
 
@@ -37,7 +37,7 @@ bool tell_all(std::vector<Rank>& ranks) {
 }
 
 TEST(GatheredWeights, AreKnownToAllRanksByRankWhenTheAssentIsComplete) {
-  for (const Assent::Form form : {Assent::Form::dissemination, Assent::Form::tree}) {
+  for (const FingerprintBarrier::Form form : {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree}) {
     for (int count = 2; count <= 33; ++count) {
       auto ranks = ranks_of(form, count);
       while (tell_all(ranks)) continue;
@@ -52,10 +52,10 @@ TEST(GatheredWeights, AreKnownToAllRanksByRankWhenTheAssentIsComplete) {
 }
 
 TEST(GatheredWeights, TakeNothingOfAnotherLength) {
-  for (const Assent::Form form : {Assent::Form::dissemination, Assent::Form::tree}) {
-    Assent assent(form, 0, 9);
+  for (const FingerprintBarrier::Form form : {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree}) {
+    FingerprintBarrier assent(form, 0, 9);
     GatheredWeights weights(form, 0, 9, 1);
-    const auto heard = assent.hear(form == Assent::Form::tree ? 1 : 8, 0);
+    const auto heard = assent.hear(form == FingerprintBarrier::Form::tree ? 1 : 8, 0);
     ASSERT_TRUE(heard);
     const std::vector<std::byte> longer(2 * sizeof(double)), none;
     EXPECT_FALSE(weights.put(*heard, longer));

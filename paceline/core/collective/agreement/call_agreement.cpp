@@ -1,4 +1,4 @@
-#include "paceline/core/collective/carrier/attendance.h"
+#include "paceline/core/collective/agreement/call_agreement.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@ namespace paceline::collective {
 using transport::FrameHeader;
 using transport::FrameType;
 
-Attendance::Attendance(const Members& members, PostedCalls& posted_calls, const FrameMark& mark,
+CallAgreement::CallAgreement(const Members& members, PostedCalls& posted_calls, const FrameMark& mark,
                        Request& request, Traffic& traffic)
     : members_(members),
       posted_calls_(posted_calls),
@@ -20,14 +20,14 @@ Attendance::Attendance(const Members& members, PostedCalls& posted_calls, const 
       roll_(members.size()),
       outputs_(members, request, roll_) {}
 
-void Attendance::begin() {
+void CallAgreement::begin() {
   roll_.enter(members_.rank(), request_.call);
   posted_ = collective::is_posted(request_.route) && posted_calls_.ready();
   if (posted_) return posted_calls_.post(mark_.sequence, request_);
   const bool is_awaited_at_board =
       collective::is_posted(request_.route) && posted_calls_.others_may_post();
   if (is_awaited_at_board || !goes_by_assent()) return call_all();
-  const Assent::Form form = members_.assent_form();
+  const FingerprintBarrier::Form form = members_.assent_form();
   assent_.emplace(form, members_.rank(), members_.size());
   if (request_.route == Route::gathered)
     gathered_.emplace(form, members_.rank(), members_.size(), request_);
@@ -37,7 +37,7 @@ void Attendance::begin() {
   give_assent();
 }
 
-void Attendance::call_all() {
+void CallAgreement::call_all() {
   posted_ = false;
   has_asked_ = true;
   for (int peer = 0; peer < members_.size(); ++peer) {
@@ -49,12 +49,12 @@ void Attendance::call_all() {
   }
 }
 
-void Attendance::leave_board() {
+void CallAgreement::leave_board() {
   posted_calls_.give_up();
   call_all();
 }
 
-void Attendance::hear_call(int peer, Call call) {
+void CallAgreement::hear_call(int peer, Call call) {
   if (posted_) {
     posted_calls_.hear_call(peer, mark_.sequence);
     call_all();
@@ -63,14 +63,14 @@ void Attendance::hear_call(int peer, Call call) {
   if (assent_ && !has_asked_) call_all();
 }
 
-bool Attendance::heeds(const FrameHeader& header) {
+bool CallAgreement::heeds(const FrameHeader& header) {
   if (posted_) leave_board();
   if (header.descriptor == mark_.descriptor) return true;
   if (may_ask_all()) call_all();
   return false;
 }
 
-Result<PostedCalls::Progress> Attendance::look_at_post() {
+Result<PostedCalls::Progress> CallAgreement::look_at_post() {
   using Progress = PostedCalls::Progress;
   if (!posted_) return Progress::waiting;
   auto progress = posted_calls_.advance(mark_.sequence, request_);
@@ -85,7 +85,7 @@ Result<PostedCalls::Progress> Attendance::look_at_post() {
   return progress;
 }
 
-std::vector<int> Attendance::missing() const {
+std::vector<int> CallAgreement::missing() const {
   if (all_assent_) return {};
   std::vector<int> ranks = roll_.missing();
   if (posted_)
@@ -99,7 +99,7 @@ std::vector<int> Attendance::missing() const {
   return ranks;
 }
 
-std::optional<std::vector<int>> Attendance::awaited() const {
+std::optional<std::vector<int>> CallAgreement::awaited() const {
   if (posted_) return posted_calls_.awaited();
   if (gathered_ || (weights_ && !roll_.is_complete())) return assent_->awaited();
   return std::nullopt;
@@ -107,14 +107,14 @@ std::optional<std::vector<int>> Attendance::awaited() const {
 
 // --- assent --------------------------------------------------------------------------------------
 
-bool Attendance::goes_by_assent() const {
+bool CallAgreement::goes_by_assent() const {
   if (request_.route == Route::gathered) return true;
   // Stores must be told where each output lies, and go from each rank to each anyway.
   const bool stores = request_.plan && request_.plan->stores && members_.share_memory();
-  return members_.size() >= Assent::kFewestRanks && !stores && Assent::suits(request_);
+  return members_.size() >= FingerprintBarrier::kFewestRanks && !stores && FingerprintBarrier::suits(request_);
 }
 
-void Attendance::give_assent() {
+void CallAgreement::give_assent() {
   while (const auto frame = assent_->next()) {
     const Bytes payload = gathered_  ? gathered_->told_in(*frame)
                           : weights_ ? weights_->told_in(*frame)
@@ -126,13 +126,13 @@ void Attendance::give_assent() {
   }
 }
 
-bool Attendance::put_payload(const Assent::Frame& frame, Bytes payload) {
+bool CallAgreement::put_payload(const FingerprintBarrier::Frame& frame, Bytes payload) {
   if (gathered_) return gathered_->put(frame, payload);
   return weights_ ? weights_->put(frame, payload) : payload.empty();
 }
 
 // False: the frame must not come, has come before, or is not of the length that it must have.
-bool Attendance::put_assent(int peer, std::uint32_t round, Bytes payload) {
+bool CallAgreement::put_assent(int peer, std::uint32_t round, Bytes payload) {
   const auto frame = assent_->hear(peer, round);
   if (!frame || !put_payload(*frame, payload)) return false;
   give_assent();
@@ -145,11 +145,11 @@ bool Attendance::put_assent(int peer, std::uint32_t round, Bytes payload) {
   return true;
 }
 
-Result<> Attendance::hear_assent(int peer, const FrameHeader& header, Bytes payload) {
+Result<> CallAgreement::hear_assent(int peer, const FrameHeader& header, Bytes payload) {
   if (posted_) leave_board();
   const bool needs_no_more = roll_.is_complete() && !gathered_;
   if (!assent_ || needs_no_more) return Done{};  // all are told by calls
-  if (header.index == Assent::kOfAll) {
+  if (header.index == FingerprintBarrier::kOfAll) {
     all_assent_ = true;
     if (weights_) return Done{};  // they come with the assent: who knows of all has passed it on
   } else if (header.descriptor != mark_.descriptor) {

@@ -1,4 +1,4 @@
-// Execution: one collective in flight on this rank. Runs its program once for each segment, several
+// ProgramCarrier: one collective in flight on this rank. Runs its program once for each segment, several
 // segments at a time, on any kind of link.
 //
 // Rounds of one segment follow each other; a step waits for its message, and before it writes a
@@ -20,31 +20,31 @@
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/request.h"
 #include "paceline/core/collective/call/traffic.h"
-#include "paceline/core/collective/carrier/attendance.h"
+#include "paceline/core/collective/agreement/call_agreement.h"
 #include "paceline/core/collective/carrier/segment.h"
 #include "paceline/core/transport/link/lent_use.h"
 
 namespace paceline::collective {
 
-class Execution final : private transport::SendListener {
+class ProgramCarrier final : private transport::SendListener {
  public:
   // `sequence` and `group` mark the frames. `members`, `posted_calls` and `traffic` outlive it.
   // `on_done` is called where a finished send, and none of the calls below, has ended the
   // operation; it may destroy this.
-  Execution(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
+  ProgramCarrier(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
             std::uint64_t sequence, Request request, Traffic& traffic,
             std::function<void()> on_done);
-  ~Execution() override;
+  ~ProgramCarrier() override;
 
   const Request& request() const { return request_; }
   std::uint64_t sequence() const { return mark_.sequence; }
-  const Attendance& attendance() const { return attendance_; }  // who has called
+  const CallAgreement& attendance() const { return attendance_; }  // who has called
 
   void start();                               // tells the other ranks of the call, begins
   Result<bool> look_at_post();                // whether something has changed
   Result<> peer_called(int peer, Call call);  // a call that matches
   Result<> assented(int peer, const transport::FrameHeader& header, Bytes payload);
-  void ask_all();  // as Attendance::call_all, where it may
+  void ask_all();  // as CallAgreement::call_all, where it may
 
   std::vector<int> awaited() const;  // ranks whose messages the running segments wait for
   std::vector<int> readers() const;  // ranks that have not taken what was sent to them
@@ -63,7 +63,7 @@ class Execution final : private transport::SendListener {
  private:
   void sent(std::uint64_t cookie) override;
 
-  const Roll& roll() const { return attendance_.roll(); }
+  const CallRecord& roll() const { return attendance_.roll(); }
   void scale_input();  // once, when every rank has called: it writes the output
   double factor_of(const Step& step) const;  // what the step multiplies its result by
 
@@ -95,7 +95,7 @@ class Execution final : private transport::SendListener {
   const std::function<void()> on_done_;
   const bool wide_sums_;  // partial sums of 16-bit types are held in f32
 
-  Attendance attendance_;
+  CallAgreement attendance_;
   transport::LentUse use_;   // of an action
   std::vector<int> unread_;  // by rank: messages sent to it from a slot, and not yet taken
   int segments_left_ = 0;

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/carrier/board_calls.h"
+#include "paceline/core/collective/carrier/board_carrier.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace paceline::collective::testing {
 namespace {
 
-TEST(BoardCalls, HaveTheBitsOfMessages) {
+TEST(BoardCarrier, HaveTheBitsOfMessages) {
   for (int ranks = 1; ranks <= (kSanitized ? 3 : 8); ++ranks) {
     for (const auto& options : {kShared, kTcp}) {
       run_ranks(ranks, options, [&](Job& job) {
@@ -25,7 +25,7 @@ TEST(BoardCalls, HaveTheBitsOfMessages) {
   }
 }
 
-TEST(BoardCalls, SendNoMessagesOnceTheRanksHaveMet) {
+TEST(BoardCarrier, SendNoMessagesOnceTheRanksHaveMet) {
   run_ranks(2, kShared, [](Job& job) {
     job.world().barrier().wait();
     const Traffic before = job.world().traffic();
@@ -40,7 +40,7 @@ TEST(BoardCalls, SendNoMessagesOnceTheRanksHaveMet) {
   });
 }
 
-TEST(BoardCalls, OfAGroupThatEndsAreStillReadByOthers) {
+TEST(BoardCarrier, OfAGroupThatEndsAreStillReadByOthers) {
   run_ranks(3, kShared, [](Job& job) {
     for (int i = 0; i < (kSanitized ? 30 : 300); ++i) {
       const auto group = job.world().split(0);
@@ -52,7 +52,7 @@ TEST(BoardCalls, OfAGroupThatEndsAreStillReadByOthers) {
   });
 }
 
-TEST(BoardCalls, WakeRanksThatSleep) {
+TEST(BoardCarrier, WakeRanksThatSleep) {
   run_ranks(2, kShared, [](Job& job) {
     job.world().barrier().wait();
     std::vector<int> values(1);
@@ -67,7 +67,7 @@ TEST(BoardCalls, WakeRanksThatSleep) {
   });
 }
 
-TEST(BoardCalls, OfSeveralThreadsAndGroupsDoNotMeet) {
+TEST(BoardCarrier, OfSeveralThreadsAndGroupsDoNotMeet) {
   run_ranks(2, kShared, [](Job& job) {
     std::vector<std::unique_ptr<Communicator>> groups;
     for (int i = 0; i < 3; ++i) groups.push_back(job.world().split(0));
@@ -84,19 +84,19 @@ TEST(BoardCalls, OfSeveralThreadsAndGroupsDoNotMeet) {
   });
 }
 
-TEST(BoardCalls, AreBarriersAndPlainAllReduces) {
+TEST(BoardCarrier, AreBarriersAndPlainAllReduces) {
   const Call sum{.operation = Operation::all_reduce, .dtype = Dtype::f32, .count = 1 << 30};
-  EXPECT_TRUE(BoardCalls::suits(sum, 64));
-  EXPECT_FALSE(BoardCalls::suits(sum, 1));
+  EXPECT_TRUE(BoardCarrier::suits(sum, 64));
+  EXPECT_FALSE(BoardCarrier::suits(sum, 1));
   Call weighted = sum, noted = sum;
   weighted.weighted = true;
   noted.note.resize(1);
-  for (const Call& call : {weighted, noted}) EXPECT_FALSE(BoardCalls::suits(call, 2));
-  EXPECT_TRUE(BoardCalls::suits({.operation = Operation::barrier}, 64));
-  EXPECT_FALSE(BoardCalls::suits({.operation = Operation::broadcast, .count = 1}, 2));
+  for (const Call& call : {weighted, noted}) EXPECT_FALSE(BoardCarrier::suits(call, 2));
+  EXPECT_TRUE(BoardCarrier::suits({.operation = Operation::barrier}, 64));
+  EXPECT_FALSE(BoardCarrier::suits({.operation = Operation::broadcast, .count = 1}, 2));
 }
 
-TEST(BoardCalls, CountTheBytesThatLongOnesMoveBetweenRanks) {
+TEST(BoardCarrier, CountTheBytesThatLongOnesMoveBetweenRanks) {
   constexpr std::size_t kCount = 100'003;
   for (int ranks = 2; ranks <= 4; ++ranks) {
     std::atomic<std::uint64_t> sent = 0, reduced = 0;

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "paceline/core/collective/call/request.h"
-#include "paceline/core/collective/call/roll.h"
+#include "paceline/core/collective/agreement/call_record.h"
 #include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/transport/reactor/reactor.h"
 
@@ -19,13 +19,13 @@ namespace paceline::collective {
 // called.
 EngineCall engine_call(const Request& request);
 
-class EngineOperation final : private transport::Pollable {
+class EngineCarrier final : private transport::Pollable {
  public:
   // `on_end` is called by the driver once the engine is done or has failed; it may destroy this.
   // `request`, `roll` and `engine` outlive it.
-  EngineOperation(Engine& engine, transport::Reactor& reactor, const Request& request,
-                  const Roll& roll, std::function<void(Result<>)> on_end);
-  ~EngineOperation() override;
+  EngineCarrier(Engine& engine, transport::Reactor& reactor, const Request& request,
+                  const CallRecord& roll, std::function<void(Result<>)> on_end);
+  ~EngineCarrier() override;
 
   Result<> begin(int rank);
   bool done() const { return done_; }
@@ -38,7 +38,7 @@ class EngineOperation final : private transport::Pollable {
   Engine& engine_;
   transport::Reactor& reactor_;
   const Request& request_;
-  const Roll& roll_;
+  const CallRecord& roll_;
   const std::function<void(Result<>)> on_end_;
   bool done_ = false;
   Clock::duration nap_;

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/call/assent.h"
+#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 
 #include <algorithm>
 
@@ -6,24 +6,24 @@
 
 namespace paceline::collective {
 
-bool Assent::suits(const Request& request) {
+bool FingerprintBarrier::suits(const Request& request) {
   const Call& call = request.call;
   // The counts of an all_to_all differ from rank to rank, and are compared in pairs.
   const bool is_pairwise = call.operation == Operation::all_to_all && !call.counts.empty();
   return request.route != Route::engine && call.note.empty() && !is_pairwise;
 }
 
-Assent::Assent(Form form, int rank, int ranks) {
+FingerprintBarrier::FingerprintBarrier(Form form, int rank, int ranks) {
   if (form == Form::tree) climb(rank, ranks);
   else disseminate(rank, ranks);
 }
 
-void Assent::add(const Frame& frame) {
+void FingerprintBarrier::add(const Frame& frame) {
   steps_.push_back({frame});
   if (!frame.is_told) ++unheard_;
 }
 
-void Assent::disseminate(int rank, int ranks) {
+void FingerprintBarrier::disseminate(int rank, int ranks) {
   std::uint32_t round = 0;
   for (int distance = 1; distance < ranks; distance *= 2, ++round) {
     const int known = std::min(distance, ranks - distance);
@@ -32,7 +32,7 @@ void Assent::disseminate(int rank, int ranks) {
   }
 }
 
-void Assent::climb(int rank, int ranks) {
+void FingerprintBarrier::climb(int rank, int ranks) {
   const auto levels = static_cast<std::uint32_t>(tree_levels(ranks));
   const auto known_to = [&](int child, int distance) { return std::min(distance, ranks - child); };
   std::vector<Frame> down;
@@ -51,7 +51,7 @@ void Assent::climb(int rank, int ranks) {
   std::for_each(down.rbegin(), down.rend(), [this](const Frame& frame) { add(frame); });
 }
 
-std::optional<Assent::Frame> Assent::next() {
+std::optional<FingerprintBarrier::Frame> FingerprintBarrier::next() {
   while (next_ < steps_.size()) {
     const Step& step = steps_[next_];
     if (!step.frame.is_told && !step.is_done) return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<Assent::Frame> Assent::next() {
   return std::nullopt;
 }
 
-std::optional<Assent::Frame> Assent::hear(int peer, std::uint32_t round) {
+std::optional<FingerprintBarrier::Frame> FingerprintBarrier::hear(int peer, std::uint32_t round) {
   for (Step& step : steps_) {
     const Frame& frame = step.frame;
     if (frame.is_told || step.is_done || frame.rank != peer || frame.round != round) continue;
@@ -72,7 +72,7 @@ std::optional<Assent::Frame> Assent::hear(int peer, std::uint32_t round) {
   return std::nullopt;
 }
 
-std::vector<int> Assent::awaited() const {
+std::vector<int> FingerprintBarrier::awaited() const {
   std::vector<int> ranks;
   for (const Step& step : steps_) {
     if (!step.frame.is_told && !step.is_done) ranks.push_back(step.frame.rank);
@@ -80,7 +80,7 @@ std::vector<int> Assent::awaited() const {
   return ranks;
 }
 
-bool Assent::awaits(int peer) const {
+bool FingerprintBarrier::awaits(int peer) const {
   return std::ranges::count(awaited(), peer) > 0;
 }
 

@@ -10,15 +10,15 @@
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/collective/carrier/board.h"
-#include "paceline/core/collective/carrier/posted_calls.h"
+#include "paceline/core/collective/carrier/carrier.h"
 #include "paceline/core/collective/carrier/shared_reduction.h"
 
 namespace paceline::collective {
 
-class BoardCalls final : public PostedCalls {
+class BoardCarrier final : public PostedCalls {
  public:
   // `members` and `traffic` outlive it.
-  BoardCalls(const Members& members, std::uint32_t group, Traffic& traffic);
+  BoardCarrier(const Members& members, std::uint32_t group, Traffic& traffic);
 
   // Whether ranks carry out this call on a board when they have one: the same for all calls that
   // match.

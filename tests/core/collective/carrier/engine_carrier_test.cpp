@@ -1,7 +1,7 @@
 // The guarantees that core keeps when an engine carries the data; conformance_test.cpp checks the
 // results. Also covers paceline/core/collective/engine/enlist.h and
 // paceline/core/collective/engine/invitation.h.
-#include "paceline/core/collective/engine/engine_call.h"
+#include "paceline/core/collective/carrier/engine_carrier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ std::vector<Failure> sums_over(Ledger& ledger, int ranks, std::chrono::milliseco
   return failures;
 }
 
-TEST(EngineOperation, AnEngineGetsNoCallThatDiffers) {
+TEST(EngineCarrier, AnEngineGetsNoCallThatDiffers) {
   Ledger& ledger = Ledger::make();
   run_ranks(3, [&](Job& job) {
     std::vector<float> values(10);
@@ -48,7 +48,7 @@ TEST(EngineOperation, AnEngineGetsNoCallThatDiffers) {
   EXPECT_EQ(ledger.handed_over(), 0);
 }
 
-TEST(EngineOperation, AnEngineThatNeverEndsEndsWithTheDeadline) {
+TEST(EngineCarrier, AnEngineThatNeverEndsEndsWithTheDeadline) {
   Ledger& ledger = Ledger::make();
   ledger.finishes = false;
   run_ranks(3, [&](Job& job) {
@@ -62,7 +62,7 @@ TEST(EngineOperation, AnEngineThatNeverEndsEndsWithTheDeadline) {
   });
 }
 
-TEST(EngineOperation, WhatAnEngineSaysIsToldToAllRanks) {
+TEST(EngineCarrier, WhatAnEngineSaysIsToldToAllRanks) {
   Ledger& ledger = Ledger::make();
   ledger.failure = "the ledger is lost";
   for (const Failure& failure : sums_over(ledger, 3, 60s)) {
@@ -71,7 +71,7 @@ TEST(EngineOperation, WhatAnEngineSaysIsToldToAllRanks) {
   }
 }
 
-TEST(EngineOperation, ALibraryThatNeverComesTogetherEndsWithTheDeadline) {
+TEST(EngineCarrier, ALibraryThatNeverComesTogetherEndsWithTheDeadline) {
   Ledger& ledger = Ledger::make();
   ledger.comes_together = false;
   for (const Failure& failure : sums_over(ledger, 2, 500ms)) {
@@ -80,7 +80,7 @@ TEST(EngineOperation, ALibraryThatNeverComesTogetherEndsWithTheDeadline) {
   }
 }
 
-TEST(EngineOperation, TheInvitationOfTheFirstRankReachesAllOfItsGroup) {
+TEST(EngineCarrier, TheInvitationOfTheFirstRankReachesAllOfItsGroup) {
   Ledger& ledger = Ledger::make();
   ledger.invitation = "come";
   run_ranks(3, [&](Job& job) {
@@ -93,7 +93,7 @@ TEST(EngineOperation, TheInvitationOfTheFirstRankReachesAllOfItsGroup) {
   EXPECT_EQ(ledger.invited(), 3 + 2);
 }
 
-TEST(EngineOperation, AFirstRankThatNeverInvitesEndsWithTheDeadline) {
+TEST(EngineCarrier, AFirstRankThatNeverInvitesEndsWithTheDeadline) {
   Ledger& ledger = Ledger::make();
   ledger.invitation = "come";
   run_ranks(2, [&](Job& job) {
@@ -106,7 +106,7 @@ TEST(EngineOperation, AFirstRankThatNeverInvitesEndsWithTheDeadline) {
   });
 }
 
-TEST(EngineOperation, ARankWhoseLibraryFailsHearsOfOthersNoMoreThroughItsInvitation) {
+TEST(EngineCarrier, ARankWhoseLibraryFailsHearsOfOthersNoMoreThroughItsInvitation) {
   Ledger& ledger = Ledger::make();
   ledger.invitation = "come";
   ledger.cannot_start = 1;
@@ -123,7 +123,7 @@ TEST(EngineOperation, ARankWhoseLibraryFailsHearsOfOthersNoMoreThroughItsInvitat
   });
 }
 
-TEST(EngineOperation, WhatAnEngineCannotCarryIsMisuseThatNamesWhatCan) {
+TEST(EngineCarrier, WhatAnEngineCannotCarryIsMisuseThatNamesWhatCan) {
   Ledger& ledger = Ledger::make();
   ledger.longest = 99;
   run_ranks(2, {.reproducible = false}, [&](Job& job) {

@@ -12,15 +12,15 @@
 #include <array>
 #include <vector>
 
-#include "paceline/core/collective/call/assent.h"
+#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/traffic.h"
-#include "paceline/core/collective/carrier/posted_calls.h"
+#include "paceline/core/collective/carrier/carrier.h"
 #include "paceline/core/collective/carrier/tree_sum.h"
 
 namespace paceline::collective {
 
-class LinkCalls final : public PostedCalls, private transport::SendListener {
+class LinkCarrier final : public PostedCalls, private transport::SendListener {
  public:
   // The longest input of two ranks. Among more, the most that a rank sends to all others together:
   // more of it within a host, where a longer copy costs less than another round.
@@ -29,10 +29,10 @@ class LinkCalls final : public PostedCalls, private transport::SendListener {
   static constexpr std::size_t kLongestSentOnAHost = 48 << 10;
   static std::size_t longest_input(int ranks, bool on_a_host);
   // Among more a frame to each costs more than a few with several inputs (gathered_inputs.h).
-  static constexpr int kMostRanks = Assent::kFewestRanks - 1;
+  static constexpr int kMostRanks = FingerprintBarrier::kFewestRanks - 1;
 
   // `members` and `traffic` outlive it.
-  LinkCalls(const Members& members, std::uint32_t group, Traffic& traffic);
+  LinkCarrier(const Members& members, std::uint32_t group, Traffic& traffic);
 
   bool ready() const override { return !given_up_; }
   void give_up() override { given_up_ = true; }

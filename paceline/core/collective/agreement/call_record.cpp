@@ -1,4 +1,4 @@
-#include "paceline/core/collective/call/roll.h"
+#include "paceline/core/collective/agreement/call_record.h"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@
 
 namespace paceline::collective {
 
-void Roll::enter(int rank, Call call) {
+void CallRecord::enter(int rank, Call call) {
   calls_[static_cast<std::size_t>(rank)] = std::move(call);
   --missing_;
 }
 
-void Roll::enter_all_like(const Call& own, std::span<const double> weights) {
+void CallRecord::enter_all_like(const Call& own, std::span<const double> weights) {
   Call same{.operation = own.operation,
             .op = own.op,
             .dtype = own.dtype,
@@ -25,7 +25,7 @@ void Roll::enter_all_like(const Call& own, std::span<const double> weights) {
   missing_ = 0;
 }
 
-std::vector<int> Roll::missing() const {
+std::vector<int> CallRecord::missing() const {
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
     if (!calls_[rank]) ranks.push_back(static_cast<int>(rank));
@@ -33,7 +33,7 @@ std::vector<int> Roll::missing() const {
   return ranks;
 }
 
-bool Roll::weigh_the_same() const {
+bool CallRecord::weigh_the_same() const {
   const Call& first = *calls_[0];
   return !first.weighted ||
          (first.weight != 0 && std::ranges::all_of(calls_, [&](const auto& call) {
@@ -41,20 +41,20 @@ bool Roll::weigh_the_same() const {
           }));
 }
 
-double Roll::total_weight() const {
+double CallRecord::total_weight() const {
   double total = 0;
   for (const auto& call : calls_) total += call->weighted ? call->weight : 1;
   return total;
 }
 
-double Roll::input_factor(int rank) const {
+double CallRecord::input_factor(int rank) const {
   const Call& call = *call_of(rank);
   if (!is_half(call.dtype)) return call.weight;
   const double total = total_weight();
   return total == 0 ? 0 : call.weight / total;
 }
 
-double Roll::sum_factor() const {
+double CallRecord::sum_factor() const {
   if (weigh_the_same()) return 1.0 / static_cast<double>(calls_.size());
   const double total = is_half(calls_[0]->dtype) ? 1 : total_weight();
   return total == 0 ? 1.0 : 1.0 / total;

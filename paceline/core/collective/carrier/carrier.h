@@ -1,5 +1,5 @@
 // Calls that a rank posts to all, its input with them or within their reach, in place of a call
-// frame and a program: on a board in shared memory (board_calls.h) or over links (link_calls.h).
+// frame and a program: on a board in shared memory (board_carrier.h) or over links (link_carrier.h).
 //
 // A rank that comes to such a call posts it. A rank that does not (it called something else, or
 // cannot post) sends its call to all, as for every other operation; ranks that wait for it then

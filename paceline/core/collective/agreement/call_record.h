@@ -10,9 +10,9 @@
 
 namespace paceline::collective {
 
-class Roll {
+class CallRecord {
  public:
-  explicit Roll(int ranks) : calls_(static_cast<std::size_t>(ranks)), missing_(ranks) {}
+  explicit CallRecord(int ranks) : calls_(static_cast<std::size_t>(ranks)), missing_(ranks) {}
 
   void enter(int rank, Call call);  // once for each rank
   // Every other rank is known to have called the same, without a note. `weights`: of all ranks,

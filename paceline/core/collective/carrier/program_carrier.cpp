@@ -1,4 +1,4 @@
-#include "paceline/core/collective/carrier/execution.h"
+#include "paceline/core/collective/carrier/program_carrier.h"
 
 #include <fmt/format.h>
 
@@ -46,7 +46,7 @@ AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
 
 }  // namespace
 
-Execution::Execution(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
+ProgramCarrier::ProgramCarrier(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
                      std::uint64_t sequence, Request request, Traffic& traffic,
                      std::function<void()> on_done)
     : members_(members),
@@ -65,33 +65,33 @@ Execution::Execution(const Members& members, PostedCalls& posted_calls, std::uin
   scratch_.bytes = request_.cut(request_.input_chunks, 0).longest() * element;
 }
 
-Execution::~Execution() = default;
+ProgramCarrier::~ProgramCarrier() = default;
 
-void Execution::start() {
+void ProgramCarrier::start() {
   attendance_.begin();
   if (attendance_.is_posted()) return;
   if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
 }
 
-void Execution::ask_all() {
+void ProgramCarrier::ask_all() {
   if (!attendance_.may_ask_all()) return;
   attendance_.call_all();
   if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
 }
 
-Result<> Execution::assented(int peer, const FrameHeader& header, Bytes payload) {
+Result<> ProgramCarrier::assented(int peer, const FrameHeader& header, Bytes payload) {
   const bool was_posted = attendance_.is_posted(), was_complete = roll().is_complete();
   if (auto heard = attendance_.hear_assent(peer, header, payload); !heard) return heard;
   const bool may_go_on = was_posted || roll().is_complete() != was_complete;
   return may_go_on ? advance_all() : Done{};
 }
 
-Result<> Execution::peer_called(int peer, Call call) {
+Result<> ProgramCarrier::peer_called(int peer, Call call) {
   attendance_.hear_call(peer, std::move(call));
   return advance_all();
 }
 
-Result<bool> Execution::look_at_post() {
+Result<bool> ProgramCarrier::look_at_post() {
   auto progress = attendance_.look_at_post();
   if (!progress) return progress.error();
   switch (*progress) {
@@ -104,7 +104,7 @@ Result<bool> Execution::look_at_post() {
   return true;
 }
 
-void Execution::scale_input() {
+void ProgramCarrier::scale_input() {
   request_.scale_input = false;
   if (roll().weigh_the_same()) return;
   if (request_.input.data != request_.output.data && request_.output.count > 0) {
@@ -114,7 +114,7 @@ void Execution::scale_input() {
   request_.input = request_.output;
 }
 
-std::vector<int> Execution::awaited() const {
+std::vector<int> ProgramCarrier::awaited() const {
   if (auto others = attendance_.awaited()) return *std::move(others);
   std::set<int> peers;
   for (const auto& [number, segment] : segments_) {
@@ -127,7 +127,7 @@ std::vector<int> Execution::awaited() const {
   return {peers.begin(), peers.end()};
 }
 
-std::vector<int> Execution::readers() const {
+std::vector<int> ProgramCarrier::readers() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < members_.size(); ++rank) {
     if (unread_[static_cast<std::size_t>(rank)] > 0) ranks.push_back(rank);
@@ -135,25 +135,25 @@ std::vector<int> Execution::readers() const {
   return ranks;
 }
 
-void Execution::publish() {
+void ProgramCarrier::publish() {
   request_.work->total_weight = roll().total_weight();
   for (int rank = 0; rank < members_.size(); ++rank)
     request_.work->notes.push_back(roll().call_of(rank)->note);
 }
 
-void Execution::give_up() {
+void ProgramCarrier::give_up() {
   attendance_.outputs().take_back();
 }
 
 // --- the life of a segment -----------------------------------------------------------------------
 
-Segment& Execution::activate(int number) {
+Segment& ProgramCarrier::activate(int number) {
   auto& segment = segments_[number];
   if (!segment) segment = std::make_unique<Segment>(request_, number, wide_sums_, scratch_);
   return *segment;
 }
 
-Result<> Execution::advance_all() {
+Result<> ProgramCarrier::advance_all() {
   if (request_.scale_input) {
     if (!roll().is_complete()) return Done{};
     scale_input();
@@ -175,7 +175,7 @@ Result<> Execution::advance_all() {
   return Done{};
 }
 
-Result<> Execution::advance(Segment& segment) {
+Result<> ProgramCarrier::advance(Segment& segment) {
   if (request_.scale_input) return Done{};
   const Plan& plan = *request_.plan;
   while (segment.round < plan.rounds.size()) {
@@ -197,7 +197,7 @@ Result<> Execution::advance(Segment& segment) {
   return Done{};
 }
 
-void Execution::end_round(Segment& segment) {
+void ProgramCarrier::end_round(Segment& segment) {
   for (auto& view : segment.views()) {
     if (view.until != static_cast<int>(segment.round)) continue;
     members_.link(view.peer)->release(view.header);
@@ -209,14 +209,14 @@ void Execution::end_round(Segment& segment) {
   }
 }
 
-bool Execution::may_write(Segment& segment, const Step& step) const {
+bool ProgramCarrier::may_write(Segment& segment, const Step& step) const {
   return segment.readers(segment.slot_number(step.target)) == 0 &&
          (roll().is_complete() || (step.target.space == Slot::Space::scratch && !step.completes));
 }
 
 // False until the message is here that says why, where a peer's call has failed: what was done
 // with its memory then does not count.
-Result<bool> Execution::attempt(Segment& segment, std::size_t index) {
+Result<bool> ProgramCarrier::attempt(Segment& segment, std::size_t index) {
   const Action& action = request_.plan->rounds[segment.round][index];
   const Step& step = action.step;
   if (sends(step.kind))
@@ -228,12 +228,12 @@ Result<bool> Execution::attempt(Segment& segment, std::size_t index) {
 
 // --- steps ---------------------------------------------------------------------------------------
 
-FrameHeader Execution::header(FrameType type, int peer, const Segment& segment, int number) const {
+FrameHeader ProgramCarrier::header(FrameType type, int peer, const Segment& segment, int number) const {
   const int each = request_.plan->sends[static_cast<std::size_t>(peer)];
   return mark_.header(type, static_cast<std::uint32_t>(segment.number * each + number));
 }
 
-bool Execution::attempt_send(Segment& segment, const Action& action) {
+bool ProgramCarrier::attempt_send(Segment& segment, const Action& action) {
   const Step& step = action.step;
   const Bytes bytes = segment.readable(step.source);
   if (!roll().is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store))
@@ -268,7 +268,7 @@ bool Execution::attempt_send(Segment& segment, const Action& action) {
   return true;
 }
 
-void Execution::sent(std::uint64_t cookie) {
+void ProgramCarrier::sent(std::uint64_t cookie) {
   --unread_[(cookie >> kSlotBits) & ((std::uint64_t{1} << kRankBits) - 1)];
   const auto found = segments_.find(static_cast<int>(cookie >> (kSlotBits + kRankBits)));
   if (found == segments_.end()) return;
@@ -282,13 +282,13 @@ void Execution::sent(std::uint64_t cookie) {
 }
 
 // If a slot is a view of a peer's memory, its use begins.
-bool Execution::use_view(const Segment& segment, const Slot& slot) {
+bool ProgramCarrier::use_view(const Segment& segment, const Slot& slot) {
   if (slot.space != Slot::Space::scratch) return true;
   const Segment::View& view = segment.view(slot);
   return view.until < 0 || use_.begin(*members_.link(view.peer));
 }
 
-bool Execution::attempt_receive(Segment& segment, const Action& action) {
+bool ProgramCarrier::attempt_receive(Segment& segment, const Action& action) {
   const Step& step = action.step;
   const auto found = segment.arrivals.find({step.peer, action.number});
   if (found == segment.arrivals.end() || !may_write(segment, step)) return false;
@@ -324,7 +324,7 @@ bool Execution::attempt_receive(Segment& segment, const Action& action) {
   return true;
 }
 
-bool Execution::attempt_local(Segment& segment, const Action& action) {
+bool ProgramCarrier::attempt_local(Segment& segment, const Action& action) {
   const Step& step = action.step;
   if (!may_write(segment, step)) return false;
   const bool may_use = use_view(segment, step.source) &&
@@ -349,18 +349,18 @@ bool Execution::attempt_local(Segment& segment, const Action& action) {
   return true;
 }
 
-double Execution::factor_of(const Step& step) const {
+double ProgramCarrier::factor_of(const Step& step) const {
   return step.completes && request_.call.op == ReduceOp::average ? roll().sum_factor() : 1.0;
 }
 
-void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
+void ProgramCarrier::combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
   traffic_.bytes_reduced += target.count * size_of(request_.call.dtype);
   collective::combine(request_.call.op, left, right, target, factor);
 }
 
 // The reduction and the stores of its result in one go. False, and nothing done, where a peer's
 // memory is out of reach.
-bool Execution::reduce_and_store(Segment& segment, const Action& action) {
+bool ProgramCarrier::reduce_and_store(Segment& segment, const Action& action) {
   const Step& step = action.step;
   std::vector<StoredOutputs::Window> windows;
   for (const int i : action.stores) {
@@ -392,7 +392,7 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
 }
 
 // A slot that was a view of the peer's memory is this rank's own once it is written.
-void Execution::give_view_back(Segment& segment, const Slot& slot) {
+void ProgramCarrier::give_view_back(Segment& segment, const Slot& slot) {
   if (slot.space != Slot::Space::scratch) return;
   auto& view = segment.view(slot);
   if (view.until < 0) return;
@@ -402,7 +402,7 @@ void Execution::give_view_back(Segment& segment, const Slot& slot) {
 
 // --- messages ------------------------------------------------------------------------------------
 
-MutableBytes Execution::place(int peer, const FrameHeader& header) {
+MutableBytes ProgramCarrier::place(int peer, const FrameHeader& header) {
   if (header.descriptor != mark_.descriptor || attendance_.is_posted()) return {};
   const Action* action = header.type == FrameType::data ? expected(peer, header) : nullptr;
   if (action == nullptr || action->step.kind != Step::Kind::recv) return {};
@@ -417,7 +417,7 @@ MutableBytes Execution::place(int peer, const FrameHeader& header) {
   return segment.writable(action->step.target);
 }
 
-Result<> Execution::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+Result<> ProgramCarrier::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
   if (!attendance_.heeds(header)) return advance_all();
   Arrival arrival;
   arrival.kind = header.type == FrameType::stored ? Arrival::Kind::stored
@@ -427,7 +427,7 @@ Result<> Execution::received(int peer, const FrameHeader& header, Bytes payload,
   return arrived(peer, header, std::move(arrival));
 }
 
-Result<> Execution::borrowed(int peer, const FrameHeader& header, Bytes payload) {
+Result<> ProgramCarrier::borrowed(int peer, const FrameHeader& header, Bytes payload) {
   if (!attendance_.heeds(header)) return advance_all();
   Arrival arrival;
   arrival.kind = Arrival::Kind::borrowed;
@@ -436,7 +436,7 @@ Result<> Execution::borrowed(int peer, const FrameHeader& header, Bytes payload)
   return arrived(peer, header, std::move(arrival));
 }
 
-const Action* Execution::expected(int peer, const FrameHeader& header) const {
+const Action* ProgramCarrier::expected(int peer, const FrameHeader& header) const {
   if (!request_.plan) return nullptr;
   const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
   if (receives_from.empty()) return nullptr;
@@ -446,7 +446,7 @@ const Action* Execution::expected(int peer, const FrameHeader& header) const {
   return &request_.plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)];
 }
 
-bool Execution::has_right_length(Segment& segment, const Step& step, const Arrival& arrival) const {
+bool ProgramCarrier::has_right_length(Segment& segment, const Step& step, const Arrival& arrival) const {
   if (arrival.kind != Arrival::Kind::stored)
     return arrival.bytes.size() == segment.slot_bytes(step.target);
   if (step.kind != Step::Kind::recv || step.target.space != Slot::Space::output) return false;
@@ -454,7 +454,7 @@ bool Execution::has_right_length(Segment& segment, const Step& step, const Arriv
   return arrival.bytes.size() == output.head + output.tail;
 }
 
-Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival) {
+Result<> ProgramCarrier::arrived(int peer, const FrameHeader& header, Arrival arrival) {
   const auto unexpected = [&](std::string_view why) {
     return members_.failure(
         Fault::io,

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/engine/engine_call.h"
+#include "paceline/core/collective/carrier/engine_carrier.h"
 
 #include <algorithm>
 
@@ -32,8 +32,8 @@ EngineCall engine_call(const Request& request) {
   return result;
 }
 
-EngineOperation::EngineOperation(Engine& engine, transport::Reactor& reactor,
-                                 const Request& request, const Roll& roll,
+EngineCarrier::EngineCarrier(Engine& engine, transport::Reactor& reactor,
+                                 const Request& request, const CallRecord& roll,
                                  std::function<void(Result<>)> on_end)
     : engine_(engine),
       reactor_(reactor),
@@ -44,23 +44,23 @@ EngineOperation::EngineOperation(Engine& engine, transport::Reactor& reactor,
   reactor_.add(*this);
 }
 
-EngineOperation::~EngineOperation() {
+EngineCarrier::~EngineCarrier() {
   reactor_.remove(*this);
   if (timer_) reactor_.poller().cancel(*timer_);
 }
 
-Result<> EngineOperation::begin(int rank) {
+Result<> EngineCarrier::begin(int rank) {
   EngineCall call = engine_call(request_);
   if (request_.call.op == ReduceOp::average && on_device())
     call.factor = roll_.sum_factor() * (roll_.weigh_the_same() ? 1 : roll_.input_factor(rank));
   return engine_.begin(call);
 }
 
-bool EngineOperation::on_device() const {
+bool EngineCarrier::on_device() const {
   return request_.memory() != Memory::Kind::host;
 }
 
-bool EngineOperation::poll() {
+bool EngineCarrier::poll() {
   if (done_) return false;
   const auto ended = engine_.progress();
   if (ended && !ended.value()) return false;
@@ -73,7 +73,7 @@ bool EngineOperation::poll() {
   return true;
 }
 
-void EngineOperation::set_asleep(bool asleep) {
+void EngineCarrier::set_asleep(bool asleep) {
   if (timer_) reactor_.poller().cancel(*timer_);
   timer_.reset();
   if (!asleep) return;
