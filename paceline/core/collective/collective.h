@@ -3,11 +3,11 @@
 // A collective is a program (program/program.h), a value that one small file under
 // algorithms/<operation>/ returns, out of the pieces in building/; program/algorithm_catalogue.h
 // lists them, proof/verify.h proves them, price/cost.h prices them, price/choice.h picks one. A
-// Communicator (group/communicator.h) takes the calls; behind it a group (group/group.h) compares
-// them with the other ranks' calls (call/) and a carrier (carrier/: an execution of the program on
-// the links, or a board in shared memory) or an engine (engine/engine.h), another project's
-// library, carries the data. Start reading at group/communicator.h, then program/program.h, then
-// carrier/program_carrier.h.
+// Communicator (group/communicator.h) takes the calls (call/); behind it a group (group/group.h)
+// makes sure that all ranks have called the same (agreement/) while a carrier (carrier/carrier.h)
+// carries the data: by a program over the links, by a board in shared memory, by frames to all, or
+// by an engine (engine/engine.h), another project's library. Start reading at group/communicator.h,
+// then program/program.h, then group/active_operation.h.
 //
 // A mixing graph (mixing/mixing_graph.h) says with whom each rank mixes its vector, and with which
 // weights; mixing/mixing_program.h makes programs of it, proof/mixing_proof.h proves it.

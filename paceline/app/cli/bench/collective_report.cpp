@@ -46,6 +46,11 @@ std::string microseconds(double value) {
   return fmt::format("{:.{}f}", value, value < 10'000 ? 1 : 0);
 }
 
+// "automatic: board"
+std::string label_of(const CollectiveRow& row) {
+  return row.carrier.empty() ? row.algorithm : fmt::format("{}: {}", row.algorithm, row.carrier);
+}
+
 }  // namespace
 
 double CollectiveRow::algorithm_bandwidth() const {
@@ -76,7 +81,7 @@ std::string table_head(bool with_yardstick) {
 
 std::string table_line(const CollectiveRow& row) {
   std::string line = fmt::format("{:>11} {:>11}  {:<20} {:>9} {:>9} {:>9} {:>8.3f} {:>8.3f} {:>7}",
-                                 row.bytes, row.count, row.algorithm, microseconds(row.p10_us),
+                                 row.bytes, row.count, label_of(row), microseconds(row.p10_us),
                                  microseconds(row.p50_us), microseconds(row.p90_us),
                                  row.algorithm_bandwidth(), row.bus_bandwidth(), row.errors);
   if (row.yardstick) {
@@ -102,6 +107,7 @@ std::string rows_json(const std::vector<CollectiveRow>& rows) {
                                      {"algbw_GBps", row.algorithm_bandwidth()},
                                      {"busbw_GBps", row.bus_bandwidth()},
                                      {"errors", row.errors}};
+    if (!row.carrier.empty()) object["carrier"] = row.carrier;
     if (row.yardstick) {
       object["yardstick_p50_us"] = row.yardstick->p50_us;
       object["yardstick_ratio_p50"] = row.yardstick->ratio_p50;

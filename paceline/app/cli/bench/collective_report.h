@@ -21,6 +21,7 @@ struct CollectiveRow {
 
   Operation operation = Operation::all_reduce;
   std::string algorithm, transport;
+  std::string carrier = {};  // for `automatic`: what it took
   Dtype dtype = Dtype::f32;
   int ranks = 1;
   std::size_t bytes = 0, count = 0;  // length of one rank's buffer

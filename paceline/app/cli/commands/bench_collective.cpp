@@ -151,6 +151,7 @@ std::vector<CollectiveRow> rows_of_job(const measure::Comparison& comparison, Jo
   auto rows = rows_of(comparison, job.world_size(), job.transport());
   for (CollectiveRow& row : rows) {
     if (row.algorithm != "automatic") row.transport = job.transport(/*by_programs=*/true);
+    else row.carrier = job.world().carrier(row.operation, row.bytes, row.dtype);
   }
   return rows;
 }

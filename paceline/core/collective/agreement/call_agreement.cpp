@@ -10,148 +10,134 @@ namespace paceline::collective {
 using transport::FrameHeader;
 using transport::FrameType;
 
-CallAgreement::CallAgreement(const Members& members, PostedCalls& posted_calls, const FrameMark& mark,
-                       Request& request, Traffic& traffic)
+CallAgreement::CallAgreement(const Members& members, const std::string& group_name,
+                             std::uint32_t group, std::uint64_t sequence, Request& request,
+                             Traffic& traffic)
     : members_(members),
-      posted_calls_(posted_calls),
-      mark_(mark),
+      group_name_(group_name),
+      mark_{group, sequence, fingerprint(request.call)},
       request_(request),
       traffic_(traffic),
-      roll_(members.size()),
-      outputs_(members, request, roll_) {}
-
-void CallAgreement::begin() {
-  roll_.enter(members_.rank(), request_.call);
-  posted_ = collective::is_posted(request_.route) && posted_calls_.ready();
-  if (posted_) return posted_calls_.post(mark_.sequence, request_);
-  const bool is_awaited_at_board =
-      collective::is_posted(request_.route) && posted_calls_.others_may_post();
-  if (is_awaited_at_board || !goes_by_assent()) return call_all();
-  const FingerprintBarrier::Form form = members_.assent_form();
-  assent_.emplace(form, members_.rank(), members_.size());
-  if (request_.route == Route::gathered)
-    gathered_.emplace(form, members_.rank(), members_.size(), request_);
-  is_gathering_ = gathered_.has_value();
-  if (request_.call.weighted)
-    weights_.emplace(form, members_.rank(), members_.size(), request_.call.weight);
-  give_assent();
+      record_(members.size()) {
+  record_.enter(members_.rank(), request_.call);
 }
 
+std::string CallAgreement::where() const {
+  return fmt::format("operation {} of group '{}'", mark_.sequence, group_name_);
+}
+
+// --- calls to all --------------------------------------------------------------------------------
+
 void CallAgreement::call_all() {
-  posted_ = false;
   has_asked_ = true;
   for (int peer = 0; peer < members_.size(); ++peer) {
     transport::Link* link = members_.link(peer);
     if (link == nullptr) continue;
     ++traffic_.announcements;
-    request_.call.output = outputs_.lend_over(*link);
+    request_.call.output = lend_output_over(*link);
     link->send(mark_.header(FrameType::call), encode(request_.call));
   }
 }
 
-void CallAgreement::leave_board() {
-  posted_calls_.give_up();
-  call_all();
+transport::Lent CallAgreement::lend_output_over(transport::Link& link) {
+  const MutableBytes output = request_.output.bytes();
+  if (!request_.plan || !link.remote_of(output)) return {};
+  if (!lent_output_) lent_output_ = members_.generation().segments().lend(output);
+  return lent_output_.value_or(transport::Lent{});
 }
 
-void CallAgreement::hear_call(int peer, Call call) {
-  if (posted_) {
-    posted_calls_.hear_call(peer, mark_.sequence);
-    call_all();
+void CallAgreement::take_back_output() {
+  if (lent_output_) members_.generation().take_back(*lent_output_);
+}
+
+// The call is compared with this rank's own; where each pair of ranks has something to agree in, it
+// is compared with every call that has come: nobody may begin before all pairs do.
+Result<std::optional<Call>> CallAgreement::check_call(int peer, Bytes payload) const {
+  if (barrier_ && record_.is_complete() && all_assent_) {
+    confirm_all(members_, peer, mark_.group, mark_.sequence);
+    return std::optional<Call>();
   }
-  roll_.enter(peer, std::move(call));
-  if (assent_ && !has_asked_) call_all();
+  auto theirs = decode_call(payload);
+  if (!theirs || record_.call_of(peer)) {
+    return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)),
+                            {peer});
+  }
+  const bool pairwise = theirs->operation == Operation::all_to_all;
+  for (int other = pairwise ? 0 : members_.rank();
+       other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
+    const auto& call = record_.call_of(other);
+    if (!call || matches(*call, other, *theirs, peer)) continue;
+    const int low = std::min(peer, other), high = std::max(peer, other);
+    return members_.failure(
+        Fault::mismatch,
+        fmt::format("the ranks do not do the same: in {} {} called {}, {} called {}; every rank "
+                    "must call the same operations in the same order with matching arguments",
+                    where(), members_.name(low), to_string(low == peer ? *theirs : *call),
+                    members_.name(high), to_string(high == peer ? *theirs : *call)),
+        {low, high});
+  }
+  return theirs;
 }
 
-bool CallAgreement::heeds(const FrameHeader& header) {
-  if (posted_) leave_board();
+void CallAgreement::on_call(int peer, Call call) {
+  record_.enter(peer, std::move(call));
+  if (barrier_ && !has_asked_) call_all();
+}
+
+bool CallAgreement::accepts(const FrameHeader& header) {
   if (header.descriptor == mark_.descriptor) return true;
   if (may_ask_all()) call_all();
   return false;
 }
 
-Result<PostedCalls::Progress> CallAgreement::look_at_post() {
-  using Progress = PostedCalls::Progress;
-  if (!posted_) return Progress::waiting;
-  auto progress = posted_calls_.advance(mark_.sequence, request_);
-  if (!progress) return progress;
-  if (*progress == Progress::by_messages) call_all();
-  if (*progress == Progress::done) {
-    posted_ = false;
-    for (int peer = 0; peer < members_.size(); ++peer) {
-      if (peer != members_.rank()) roll_.enter(peer, request_.call);
-    }
-  }
-  return progress;
-}
+// --- the barrier ---------------------------------------------------------------------------------
 
-std::vector<int> CallAgreement::missing() const {
-  if (all_assent_) return {};
-  std::vector<int> ranks = roll_.missing();
-  if (posted_)
-    std::erase_if(ranks, [&](int rank) { return posted_calls_.has_posted(rank, mark_.sequence); });
-  // A rank that had called has told of all rounds before it left. Those that it tells know whether
-  // it had, and fail for all where it had not.
-  if (assent_) {
-    std::erase_if(ranks,
-                  [&](int rank) { return members_.has_departed(rank) && !assent_->awaits(rank); });
-  }
-  return ranks;
-}
-
-std::optional<std::vector<int>> CallAgreement::awaited() const {
-  if (posted_) return posted_calls_.awaited();
-  if (gathered_ || (weights_ && !roll_.is_complete())) return assent_->awaited();
-  return std::nullopt;
-}
-
-// --- assent --------------------------------------------------------------------------------------
-
-bool CallAgreement::goes_by_assent() const {
+bool CallAgreement::suits_barrier() const {
   if (request_.route == Route::gathered) return true;
-  // Stores must be told where each output lies, and go from each rank to each anyway.
+  const Call& call = request_.call;
+  // Stores must be told where each output lies, and go from each rank to each anyway. Notes travel
+  // with the call. The counts of an all_to_all differ from rank to rank and are compared in pairs.
   const bool stores = request_.plan && request_.plan->stores && members_.share_memory();
-  return members_.size() >= FingerprintBarrier::kFewestRanks && !stores && FingerprintBarrier::suits(request_);
+  const bool is_pairwise = call.operation == Operation::all_to_all && !call.counts.empty();
+  return members_.size() >= FingerprintBarrier::kFewestRanks && !stores && call.note.empty() &&
+         !is_pairwise && request_.route != Route::engine;
+}
+
+void CallAgreement::begin_barrier(BarrierCargo* inputs) {
+  const auto form = FingerprintBarrier::form_of(members_);
+  barrier_.emplace(form, members_.rank(), members_.size());
+  inputs_ = inputs;
+  if (request_.call.weighted)
+    weights_.emplace(form, members_.rank(), members_.size(), request_.call.weight);
+  give_assent();
 }
 
 void CallAgreement::give_assent() {
-  while (const auto frame = assent_->next()) {
-    const Bytes payload = gathered_  ? gathered_->told_in(*frame)
-                          : weights_ ? weights_->told_in(*frame)
-                                     : Bytes();
-    const bool carries_data = gathered_ && !payload.empty();
+  while (const auto frame = barrier_->next()) {
+    const Bytes payload = cargo() == nullptr ? Bytes() : cargo()->told_in(*frame);
+    const bool carries_data = inputs_ != nullptr && !payload.empty();
     ++(carries_data ? traffic_.messages_sent : traffic_.announcements);
     if (carries_data) traffic_.bytes_sent += payload.size();
     members_.link(frame->rank)->send(mark_.header(FrameType::assent, frame->round), payload);
   }
 }
 
-bool CallAgreement::put_payload(const FingerprintBarrier::Frame& frame, Bytes payload) {
-  if (gathered_) return gathered_->put(frame, payload);
-  return weights_ ? weights_->put(frame, payload) : payload.empty();
-}
-
 // False: the frame must not come, has come before, or is not of the length that it must have.
 bool CallAgreement::put_assent(int peer, std::uint32_t round, Bytes payload) {
-  const auto frame = assent_->hear(peer, round);
-  if (!frame || !put_payload(*frame, payload)) return false;
+  const auto frame = barrier_->hear(peer, round);
+  if (!frame) return false;
+  if (cargo() == nullptr ? !payload.empty() : !cargo()->put(*frame, payload)) return false;
   give_assent();
-  if (!assent_->is_complete()) return true;
-  all_assent_ = true;
-  if (!gathered_) return true;
-  gathered_->finish();
-  traffic_.bytes_reduced += gathered_->bytes_reduced();
-  is_gathering_ = false;
+  all_assent_ = all_assent_ || barrier_->is_complete();
   return true;
 }
 
-Result<> CallAgreement::hear_assent(int peer, const FrameHeader& header, Bytes payload) {
-  if (posted_) leave_board();
-  const bool needs_no_more = roll_.is_complete() && !gathered_;
-  if (!assent_ || needs_no_more) return Done{};  // all are told by calls
+Result<> CallAgreement::on_assent(int peer, const FrameHeader& header, Bytes payload) {
+  const bool needs_no_more = record_.is_complete() && inputs_ == nullptr;
+  if (!barrier_ || needs_no_more) return Done{};  // all are told by calls
   if (header.index == FingerprintBarrier::kOfAll) {
     all_assent_ = true;
-    if (weights_) return Done{};  // they come with the assent: who knows of all has passed it on
+    if (weights_) return Done{};  // they come with the assents: who knows of all has passed it on
   } else if (header.descriptor != mark_.descriptor) {
     if (may_ask_all()) call_all();  // the answers will tell who differs
     return Done{};
@@ -164,10 +150,35 @@ Result<> CallAgreement::hear_assent(int peer, const FrameHeader& header, Bytes p
             members_.name(peer), header.index, mark_.sequence, payload.size()),
         {peer});
   }
-  const bool knows_all = all_assent_ && (!weights_ || assent_->is_complete());
-  if (knows_all && !roll_.is_complete())
-    roll_.enter_all_like(request_.call, weights_ ? weights_->all() : std::vector<double>());
+  const bool knows_all = all_assent_ && (!weights_ || barrier_->is_complete());
+  if (knows_all && !record_.is_complete())
+    record_.enter_all_like(request_.call, weights_ ? weights_->all() : std::vector<double>());
   return Done{};
+}
+
+std::vector<int> CallAgreement::missing() const {
+  if (all_assent_) return {};
+  std::vector<int> ranks = record_.missing();
+  // A rank that had called has told of all rounds before it left. Those that it tells know whether
+  // it had, and fail for all where it had not.
+  if (barrier_) {
+    std::erase_if(ranks,
+                  [&](int rank) { return members_.has_departed(rank) && !barrier_->awaits(rank); });
+  }
+  return ranks;
+}
+
+std::optional<std::vector<int>> CallAgreement::awaited() const {
+  if (inputs_ != nullptr || (weights_ && !record_.is_complete())) return barrier_->awaited();
+  return std::nullopt;
+}
+
+void confirm_all(const Members& members, int peer, std::uint32_t group, std::uint64_t sequence) {
+  members.link(peer)->send({.type = FrameType::assent,
+                            .sequence = sequence,
+                            .index = FingerprintBarrier::kOfAll,
+                            .group = group},
+                           {});
 }
 
 }  // namespace paceline::collective

@@ -6,13 +6,6 @@
 
 namespace paceline::collective {
 
-bool FingerprintBarrier::suits(const Request& request) {
-  const Call& call = request.call;
-  // The counts of an all_to_all differ from rank to rank, and are compared in pairs.
-  const bool is_pairwise = call.operation == Operation::all_to_all && !call.counts.empty();
-  return request.route != Route::engine && call.note.empty() && !is_pairwise;
-}
-
 FingerprintBarrier::FingerprintBarrier(Form form, int rank, int ranks) {
   if (form == Form::tree) climb(rank, ranks);
   else disseminate(rank, ranks);

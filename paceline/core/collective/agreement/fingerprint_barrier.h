@@ -1,5 +1,5 @@
-// How the members of a group learn that all have called the same, in about 2 lg n frames a rank
-// that carry the call's fingerprint. It has two forms; 5 ranks:
+// The barrier by which the members of a group learn that all have called the same. It takes about
+// 2 lg n frames a rank (assents), which carry the call's fingerprint. It has two forms; 5 ranks:
 //
 // `dissemination` (Hensgen, Finkel, Manber 1988), where each rank has a processor: lg n rounds. In
 // round k each rank tells the one 2^k places after it that the 2^k ranks up to itself have called
@@ -15,33 +15,32 @@
 //     up        1 -> 0,  3 -> 2,  2 -> 0,  4 -> 0
 //     down      0 -> 4,  0 -> 2,  2 -> 3,  0 -> 1
 //
-// The frames of a short all_reduce carry its inputs, too (carrier/gathered_inputs.h), and those of
-// a weighted average the weights (agreement/gathered_weights.h).
+// Its frames can carry data of the ranks that they speak for (gathered_blocks.h): the inputs of a
+// short all_reduce, and the weights of an average.
 //
 // Nobody is named by it: where calls differ or a rank stays away, the others fall back to telling
-// every member all of the call (agreement/call_agreement.h).
+// every member all of the call (call_agreement.h).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "paceline/core/collective/call/request.h"
+#include "paceline/core/collective/call/members.h"
 
 namespace paceline::collective {
 
 class FingerprintBarrier {
  public:
   // Below this telling every member takes no more than two frames a round.
-  static constexpr int kFewestRanks = 8;
+  static constexpr int kFewestRanks = Members::kMany;
   // The index of a frame that tells whoever asks for an operation that all have called it.
   static constexpr std::uint32_t kOfAll = ~std::uint32_t{0};
 
-  // True for a call of which all ranks say the same, but for a weight, which travels with the
-  // assent (agreement/gathered_weights.h): it has no note.
-  static bool suits(const Request& request);
-
   enum class Form : std::uint8_t { dissemination, tree };
+  static Form form_of(const Members& members) {  // the same on all of them
+    return members.take_turns() ? Form::tree : Form::dissemination;
+  }
 
   // One frame that this rank tells, or hears.
   struct Frame {

@@ -66,7 +66,7 @@ std::uint64_t fingerprint(const Call& call) {
   return sum;
 }
 
-std::string to_string(const Call& call) {
+std::string to_string(const Call& call, std::string_view carrier) {
   if (call.operation == Operation::barrier) return "barrier";
   const bool cuts = !call.counts.empty();
   std::string text = fmt::format("{} {}[{}]", name_of(call.operation), name_of(call.dtype),
@@ -77,7 +77,7 @@ std::string to_string(const Call& call) {
   const bool to_root = call.operation == Operation::reduce || call.operation == Operation::gather;
   if (has_root(call.operation))
     text += fmt::format(" {} root {}", to_root ? "to" : "from", call.root);
-  if (!call.algorithm.empty()) text += fmt::format(" by {}", call.algorithm);
+  if (!carrier.empty()) text += fmt::format(" by {}", carrier);
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "paceline/core/base/reduce.h"
@@ -43,7 +44,11 @@ std::uint64_t fingerprint(const Call& call);     // equal for calls that match
 inline std::size_t bytes_of(const Call& call) {  // of the whole vector
   return call.count * size_of(call.dtype);
 }
-std::string to_string(const Call& call);  // "all_reduce f32[10] sum", "broadcast u8[3] from root 2"
+// "all_reduce f32[10] sum by ring", "broadcast u8[3] from root 2"; `carrier`: what carries it.
+std::string to_string(const Call& call, std::string_view carrier);
+inline std::string to_string(const Call& call) {
+  return to_string(call, call.algorithm);
+}
 
 std::vector<std::byte> encode(const Call& call);
 std::optional<Call> decode_call(Bytes payload);  // nothing when malformed

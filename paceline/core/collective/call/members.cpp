@@ -22,10 +22,10 @@ Members::Members(std::shared_ptr<membership::Generation> generation, std::vector
   const auto take_turns = [](const ProcessorPool& pool) {
     return static_cast<double>(pool.ranks.size()) > 2 * pool.processors;
   };
-  if (std::ranges::any_of(there.pools, take_turns)) assent_form_ = FingerprintBarrier::Form::tree;
+  take_turns_ = std::ranges::any_of(there.pools, take_turns);
   for (const ProcessorPool& pool : there.pools)
     owners_ += std::min(pool.cores(), static_cast<int>(pool.ranks.size()));
-  if (size() < FingerprintBarrier::kFewestRanks) owners_ = size();
+  if (size() < kMany) owners_ = size();
 }
 
 std::vector<int> Members::all_of(const membership::Generation& generation) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 #include "paceline/core/collective/program/program.h"
 #include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/topology/topology.h"
@@ -17,6 +16,9 @@ namespace paceline::collective {
 
 class Members {
  public:
+  // From this number of ranks on a frame from each rank to each costs more than trees do.
+  static constexpr int kMany = 8;
+
   // `world_ranks`: by rank in the group. REQUIRES: this rank is among them, and none is twice.
   Members(std::shared_ptr<membership::Generation> generation, std::vector<int> world_ranks);
   static std::vector<int> all_of(const membership::Generation& generation);
@@ -34,8 +36,9 @@ class Members {
   Failure failure(Fault fault, std::string what, const std::vector<int>& members) const;
 
   topology::Topology topology() const;
-  bool share_memory() const { return share_memory_; }        // some two of them do
-  FingerprintBarrier::Form assent_form() const { return assent_form_; }  // the same on all members
+  bool share_memory() const { return share_memory_; }  // some two of them do
+  // Many ranks share a processor somewhere, so that they take turns. The same on all members.
+  bool take_turns() const { return take_turns_; }
   // The number of ranks that share the work that one rank could do for all, such as a long sum: as
   // many as can run at a time, and all of them in small groups. The same on all members.
   int owners() const { return owners_; }
@@ -55,7 +58,7 @@ class Members {
   bool is_world_ = false;
   bool share_memory_ = false;
   int owners_ = 0;
-  FingerprintBarrier::Form assent_form_ = FingerprintBarrier::Form::dissemination;
+  bool take_turns_ = false;
 };
 
 }  // namespace paceline::collective

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/collective/call/call.h"
@@ -35,6 +36,10 @@ struct Request {
 
   const Partition& output_chunks() const {
     return other_output_chunks.chunks.empty() ? input_chunks : other_output_chunks;
+  }
+  // The algorithm, or the route where no program carries the call.
+  std::string_view carrier() const {
+    return is_posted(route) ? name_of(route) : std::string_view(call.algorithm);
   }
   Memory::Kind memory() const {
     const bool on_device =

@@ -11,7 +11,7 @@ enum class Route : std::uint8_t {
   programs,  // messages, or reads of a peer's memory, as a program says (carrier/program_carrier.h)
   board,     // a board in shared memory (carrier/board_carrier.h)
   links,     // a frame from each rank to each (carrier/link_carrier.h)
-  gathered,  // the frames of the assent, which carry the inputs (carrier/gathered_inputs.h)
+  gathered,  // the frames of the agreement carry the inputs (carrier/gathered_inputs.h)
   engine,    // another project's library (engine/engine.h)
 };
 

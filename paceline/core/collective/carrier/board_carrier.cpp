@@ -62,7 +62,7 @@ void BoardCarrier::open() {
 }
 
 void BoardCarrier::close() {
-  give_up();
+  leave_board();
   if (is_open_) members_.generation().unshare(kPages | group_);
   is_open_ = false;
   if (stage_) members_.generation().unshare(kStages | group_);
@@ -110,13 +110,13 @@ void BoardCarrier::leave_operation() {
   lent_.reset();
 }
 
-void BoardCarrier::hear_call(int peer, std::uint64_t sequence) {
-  if (has_posted(peer, sequence)) return leave_operation();
-  give_up();
-  others_know_ = true;  // all hear that call
+void BoardCarrier::leave(int peer) {
+  if (has_posted(peer, sequence_)) return leave_operation();
+  leave_board();
+  others_know_ = true;  // all hear the peer's call
 }
 
-void BoardCarrier::give_up() {
+void BoardCarrier::leave_board() {
   if (board_ && !board_->forbid_writes()) {
     warn(fmt::format(
         "the system has kept another rank in the middle of a copy for {} s: it may still write to "
@@ -128,9 +128,9 @@ void BoardCarrier::give_up() {
   lent_.reset();
 }
 
-void BoardCarrier::take_back() {
+void BoardCarrier::give_up() {
   if (lent_) members_.generation().take_back(*lent_);
-  give_up();
+  leave_board();
 }
 
 void BoardCarrier::wake(int ranks) {
@@ -185,8 +185,10 @@ SharedReduction::Offer BoardCarrier::offer(const Request& request) {
   return offer;
 }
 
-void BoardCarrier::post(std::uint64_t sequence, const Request& request) {
-  if (board_->has_posted(members_.rank(), sequence)) return;
+Result<> BoardCarrier::begin(std::uint64_t sequence, Request& request) {
+  sequence_ = sequence;
+  request_ = &request;
+  if (board_->has_posted(members_.rank(), sequence)) return Done{};
   int awaiting = members_.size();
   if (Board::takes(bytes_of(request.call), members_.size())) {
     board_->post(sequence, request.fingerprint, request.input.bytes());
@@ -199,40 +201,46 @@ void BoardCarrier::post(std::uint64_t sequence, const Request& request) {
       awaiting = members_.owners();
   }
   wake(awaiting);
+  return Done{};
 }
 
-void BoardCarrier::sum_short(std::uint64_t sequence, const Request& request) {
+Result<> BoardCarrier::received(int peer, const transport::FrameHeader& header, Bytes, Delivery) {
+  return unexpected(members_, peer, header, "which a board carries");
+}
+
+void BoardCarrier::sum_short() {
+  const Request& request = *request_;
   if (request.output.count == 0) return;
   const double factor = request.call.op == ReduceOp::average ? 1.0 / members_.size() : 1.0;
-  board_->sum(sequence, request.call.op, request.output, factor);
+  board_->sum(sequence_, request.call.op, request.output, factor);
 }
 
-Result<BoardCarrier::Progress> BoardCarrier::advance(std::uint64_t sequence, const Request& request) {
+Result<Progress> BoardCarrier::advance() {
+  const Request& request = *request_;
   if (!reduction_) {
-    switch (board_->state(sequence, request.fingerprint)) {
+    switch (board_->state(sequence_, request.fingerprint)) {
       case Board::State::some_missing: return Progress::waiting;
       case Board::State::differs: leave_operation(); return Progress::by_messages;
       case Board::State::all_equal: break;
     }
     if (Board::takes(bytes_of(request.call), members_.size())) {
-      sum_short(sequence, request);
+      sum_short();
       return Progress::done;
     }
-    reduction_.emplace(*board_, members_, sequence, request, stage_, read_);
+    reduction_.emplace(*board_, members_, sequence_, request, stage_, read_);
     if (reduction_->is_impossible()) {
       leave_operation();
       return Progress::by_messages;
     }
   }
   auto advanced = reduction_->advance();
-  if (!advanced) return advanced.error();
-  if (*advanced == SharedReduction::Progress::waiting) return Progress::waiting;
+  if (!advanced || *advanced == Progress::soon) return advanced;
   wake(members_.size());
-  if (*advanced == SharedReduction::Progress::moved) return Progress::moved;
-  if (*advanced == SharedReduction::Progress::by_messages) {
+  if (*advanced == Progress::moved) return advanced;
+  if (*advanced == Progress::by_messages) {
     if (!reduction_->withheld().empty()) tell_withheld(reduction_->withheld());
     leave_operation();
-    return Progress::by_messages;
+    return advanced;
   }
   // Others have read the rest of this rank's input, and it has written its sums to each of them.
   const std::size_t own = reduction_->bytes_of_own_chunk();
@@ -244,8 +252,8 @@ Result<BoardCarrier::Progress> BoardCarrier::advance(std::uint64_t sequence, con
   return Progress::done;
 }
 
-std::vector<int> BoardCarrier::awaited() const {
-  return reduction_ ? reduction_->awaited() : std::vector<int>{};
+Awaited BoardCarrier::awaited() const {
+  return {.ranks = reduction_ ? reduction_->awaited() : std::vector<int>{}};
 }
 
 }  // namespace paceline::collective

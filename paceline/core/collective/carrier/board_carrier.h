@@ -15,7 +15,7 @@
 
 namespace paceline::collective {
 
-class BoardCarrier final : public PostedCalls {
+class BoardCarrier final : public PostingCarrier {
  public:
   // `members` and `traffic` outlive it.
   BoardCarrier(const Members& members, std::uint32_t group, Traffic& traffic);
@@ -32,20 +32,23 @@ class BoardCarrier final : public PostedCalls {
   bool meet();
   std::vector<int> awaited_pages() const;  // the ranks whose pages may still come
 
-  bool ready() const override { return board_.has_value(); }
-  bool others_may_post() const override { return met_ && !others_know_; }
+  Result<> begin(std::uint64_t sequence, Request& request) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                    Delivery delivery) override;
+  Result<Progress> advance() override;
+  Awaited awaited() const override;
   void give_up() override;
-  void hear_call(int peer, std::uint64_t sequence) override;
-  void take_back() override;
-  void post(std::uint64_t sequence, const Request& request) override;
+
+  Stand stand() const override {
+    if (board_) return Stand::ready;
+    return met_ && !others_know_ ? Stand::awaited : Stand::over;
+  }
   bool has_posted(int rank, std::uint64_t sequence) const override {
     return board_ && board_->has_posted(rank, sequence);
   }
-
-  Result<Progress> advance(std::uint64_t sequence, const Request& request) override;
-  bool works() const override { return reduction_.has_value(); }
-  std::vector<int> awaited() const override;
-  std::uint64_t movement() const override { return reduction_ ? reduction_->movement() : 0; }
+  void leave(int peer) override;
+  // Changes while any rank works on the call.
+  std::uint64_t movement() const { return reduction_ ? reduction_->movement() : 0; }
 
   void set_asleep(bool asleep) {
     if (board_) board_->set_asleep(asleep);
@@ -59,10 +62,11 @@ class BoardCarrier final : public PostedCalls {
   Memory create(std::uint64_t segment, std::size_t bytes);
   transport::Offered offered(std::uint64_t segment) const;  // the worst of all
   void leave_operation();
+  void leave_board();
   void tell_withheld(const std::vector<int>& ranks);
   SharedReduction::Offer offer(const Request& request);
   std::uint64_t reachable(Bytes buffer) const;
-  void sum_short(std::uint64_t sequence, const Request& request);
+  void sum_short();
   void wake(int ranks);  // the first ones
 
   const Members& members_;
@@ -77,8 +81,11 @@ class BoardCarrier final : public PostedCalls {
   bool others_know_ = false;  // that this rank posts no more
   bool told_withheld_ = false;
   bool woke_ = false;
+  // The call that was posted last.
+  std::uint64_t sequence_ = 0;
+  const Request* request_ = nullptr;
   std::optional<SharedReduction> reduction_;  // under way
-  std::optional<transport::Lent> lent_;       // the output of the call that was posted last
+  std::optional<transport::Lent> lent_;       // its output
 };
 
 }  // namespace paceline::collective

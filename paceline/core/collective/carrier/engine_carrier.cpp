@@ -32,44 +32,62 @@ EngineCall engine_call(const Request& request) {
   return result;
 }
 
-EngineCarrier::EngineCarrier(Engine& engine, transport::Reactor& reactor,
-                                 const Request& request, const CallRecord& roll,
-                                 std::function<void(Result<>)> on_end)
+EngineCarrier::EngineCarrier(Engine& engine, transport::Reactor& reactor, const Members& members,
+                             const CallRecord& record, std::function<void()> on_done)
     : engine_(engine),
       reactor_(reactor),
-      request_(request),
-      roll_(roll),
-      on_end_(std::move(on_end)),
-      nap_(kShortestNap) {
-  reactor_.add(*this);
-}
+      members_(members),
+      record_(record),
+      on_done_(std::move(on_done)),
+      nap_(kShortestNap) {}
 
 EngineCarrier::~EngineCarrier() {
-  reactor_.remove(*this);
+  if (has_call_) reactor_.remove(*this);
   if (timer_) reactor_.poller().cancel(*timer_);
 }
 
-Result<> EngineCarrier::begin(int rank) {
-  EngineCall call = engine_call(request_);
-  if (request_.call.op == ReduceOp::average && on_device())
-    call.factor = roll_.sum_factor() * (roll_.weigh_the_same() ? 1 : roll_.input_factor(rank));
+Result<> EngineCarrier::begin(std::uint64_t, Request& request) {
+  request_ = &request;
+  return Done{};
+}
+
+Result<> EngineCarrier::received(int peer, const transport::FrameHeader& header, Bytes, Delivery) {
+  return unexpected(members_, peer, header, "which an engine carries");
+}
+
+Result<Progress> EngineCarrier::advance() {
+  if (is_over_) return Progress::done;
+  if (has_call_ || !record_.is_complete()) return Progress::waiting;
+  if (auto begun = hand_over(); !begun) return begun.error();
+  return Progress::waiting;
+}
+
+Result<> EngineCarrier::hand_over() {
+  has_call_ = true;
+  reactor_.add(*this);
+  if (request_->scale_input) scale_input(*request_, record_, members_.rank());
+  EngineCall call = engine_call(*request_);
+  if (request_->call.op == ReduceOp::average && on_device()) {
+    const double own = record_.weigh_the_same() ? 1 : record_.input_factor(members_.rank());
+    call.factor = record_.sum_factor() * own;
+  }
   return engine_.begin(call);
 }
 
-bool EngineCarrier::on_device() const {
-  return request_.memory() != Memory::Kind::host;
-}
-
 bool EngineCarrier::poll() {
-  if (done_) return false;
+  if (is_over_) return false;
   const auto ended = engine_.progress();
   if (ended && !ended.value()) return false;
-  done_ = true;
-  const bool average = request_.call.op == ReduceOp::average && !on_device();
-  if (ended && average && roll_.sum_factor() != 1.0)
-    scale(request_.call.dtype, request_.output.bytes(), roll_.sum_factor());
-  const auto on_end = on_end_;  // ours may end with this
-  on_end(ended ? Result<>(Done{}) : Result<>(ended.error()));
+  is_over_ = true;
+  if (!ended) {
+    members_.generation().fail(ended.error());
+    return true;
+  }
+  const bool average = request_->call.op == ReduceOp::average && !on_device();
+  if (average && record_.sum_factor() != 1.0)
+    scale(request_->call.dtype, request_->output.bytes(), record_.sum_factor());
+  const auto on_done = on_done_;  // ours may end with this
+  on_done();
   return true;
 }
 

@@ -1,4 +1,5 @@
-// Carriage: one collective, which every rank has called, on its way through the group's engine.
+// EngineCarrier: one collective on its way through the group's engine, which gets it once every
+// rank has called.
 //
 // An engine has no descriptor that tells of progress. So it is asked at each look of the reactor's
 // driver, and while the driver sleeps by a timer, the more seldom the longer it takes.
@@ -8,8 +9,8 @@
 #include <functional>
 #include <optional>
 
-#include "paceline/core/collective/call/request.h"
 #include "paceline/core/collective/agreement/call_record.h"
+#include "paceline/core/collective/carrier/carrier.h"
 #include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/transport/reactor/reactor.h"
 
@@ -19,28 +20,35 @@ namespace paceline::collective {
 // called.
 EngineCall engine_call(const Request& request);
 
-class EngineCarrier final : private transport::Pollable {
+class EngineCarrier final : public Carrier, private transport::Pollable {
  public:
-  // `on_end` is called by the driver once the engine is done or has failed; it may destroy this.
-  // `request`, `roll` and `engine` outlive it.
-  EngineCarrier(Engine& engine, transport::Reactor& reactor, const Request& request,
-                  const CallRecord& roll, std::function<void(Result<>)> on_end);
+  // `on_done` is called by the driver once the engine is done; it may destroy this. Where the
+  // engine fails, the generation does. All outlive it.
+  EngineCarrier(Engine& engine, transport::Reactor& reactor, const Members& members,
+                const CallRecord& record, std::function<void()> on_done);
   ~EngineCarrier() override;
 
-  Result<> begin(int rank);
-  bool done() const { return done_; }
+  Result<> begin(std::uint64_t sequence, Request& request) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                    Delivery delivery) override;
+  Result<Progress> advance() override;
+  Awaited awaited() const override { return {}; }
+  void give_up() override { is_over_ = true; }
 
  private:
-  bool on_device() const;
+  Result<> hand_over();
+  bool on_device() const { return request_->memory() != Memory::Kind::host; }
   bool poll() override;
   void set_asleep(bool asleep) override;
 
   Engine& engine_;
   transport::Reactor& reactor_;
-  const Request& request_;
-  const CallRecord& roll_;
-  const std::function<void(Result<>)> on_end_;
-  bool done_ = false;
+  const Members& members_;
+  const CallRecord& record_;
+  const std::function<void()> on_done_;
+  Request* request_ = nullptr;
+  bool has_call_ = false;  // the engine
+  bool is_over_ = false;
   Clock::duration nap_;
   std::optional<transport::Poller::TimerId> timer_;
 };

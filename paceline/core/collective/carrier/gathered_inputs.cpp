@@ -1,12 +1,14 @@
 #include "paceline/core/collective/carrier/gathered_inputs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "paceline/core/collective/carrier/tree_sum.h"
 
 namespace paceline::collective {
 
-std::size_t GatheredInputs::longest_input(FingerprintBarrier::Form form, int ranks, bool on_a_host) {
+std::size_t GatheredInputs::longest_input(FingerprintBarrier::Form form, int ranks,
+                                          bool on_a_host) {
   const bool by_tree = form == FingerprintBarrier::Form::tree;
   const std::size_t most = !on_a_host ? kMostOverLinks
                            : by_tree  ? kMostOnAHostByTree
@@ -14,49 +16,37 @@ std::size_t GatheredInputs::longest_input(FingerprintBarrier::Form form, int ran
   return std::min(kLongestInput, most / static_cast<std::size_t>(std::max(ranks - 1, 1)));
 }
 
-GatheredInputs::GatheredInputs(FingerprintBarrier::Form form, int rank, int ranks, const Request& request)
-    : form_(form),
-      rank_(rank),
-      ranks_(ranks),
+GatheredInputs::GatheredInputs(FingerprintBarrier::Form form, int rank, int ranks,
+                               const Request& request, Traffic& traffic)
+    : ranks_(ranks),
       op_(request.call.op),
       input_(request.input),
       output_(request.output),
-      each_(request.input.size_bytes()),
-      inputs_(each_ * static_cast<std::size_t>(ranks)) {
-  std::ranges::copy(input_.bytes(), inputs_.begin());
-}
+      traffic_(traffic),
+      blocks_(form, rank, ranks, input_.bytes()) {}
 
 Bytes GatheredInputs::told_in(const FingerprintBarrier::Frame& frame) {
-  if (frame.of_ranks > 0)
-    return Bytes(inputs_).first(each_ * static_cast<std::size_t>(frame.of_ranks));
+  if (frame.of_ranks > 0) return blocks_.told_in(frame);
   finish();
   return output_.bytes();
 }
 
 bool GatheredInputs::put(const FingerprintBarrier::Frame& frame, Bytes payload) {
-  const bool is_sum = frame.of_ranks == 0;
-  const auto inputs = static_cast<std::size_t>(is_sum ? 1 : frame.of_ranks);
-  if (payload.size() != each_ * inputs) return false;
-  const std::size_t place = each_ * static_cast<std::size_t>(frame.distance);
-  std::ranges::copy(
-      payload, is_sum ? output_.bytes().begin() : MutableBytes(inputs_).subspan(place).begin());
-  is_finished_ = is_finished_ || is_sum;
+  if (frame.of_ranks > 0) return blocks_.put(frame, payload);
+  if (payload.size() != blocks_.each()) return false;
+  std::ranges::copy(payload, output_.bytes().begin());
+  is_finished_ = true;
   return true;
-}
-
-std::size_t GatheredInputs::place_of(int rank) const {
-  const int distance = form_ == FingerprintBarrier::Form::tree ? rank - rank_ : rank_ - rank;
-  return each_ * static_cast<std::size_t>((distance + ranks_) % ranks_);
 }
 
 void GatheredInputs::finish() {
   if (std::exchange(is_finished_, true)) return;
   std::vector<ConstBuffer> by_rank;
   for (int rank = 0; rank < ranks_; ++rank)
-    by_rank.push_back({inputs_.data() + place_of(rank), input_.count, input_.dtype});
-  TreeSum sum(ranks_, each_);
+    by_rank.push_back({blocks_.of(rank).data(), input_.count, input_.dtype});
+  TreeSum sum(ranks_, blocks_.each());
   sum(op_, by_rank, output_, op_ == ReduceOp::average ? 1.0 / ranks_ : 1.0);
-  bytes_reduced_ = each_ * static_cast<std::size_t>(ranks_ - 1);
+  traffic_.bytes_reduced += blocks_.each() * static_cast<std::size_t>(ranks_ - 1);
 }
 
 }  // namespace paceline::collective

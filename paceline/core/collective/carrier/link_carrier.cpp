@@ -25,49 +25,53 @@ LinkCarrier::LinkCarrier(const Members& members, std::uint32_t group, Traffic& t
 
 // The input is sent from where it lies: nobody writes there before the operation is done, and it is
 // not done before all is sent.
-void LinkCarrier::post(std::uint64_t sequence, const Request& request) {
-  if (posted_ == sequence) return;
+Result<> LinkCarrier::begin(std::uint64_t sequence, Request& request) {
+  request_ = &request;
+  if (posted_ == sequence) return Done{};
   posted_ = sequence;
   const FrameHeader header{.type = FrameType::posted,
                            .sequence = sequence,
                            .descriptor = request.fingerprint,
                            .group = group_};
   for (int rank = 0; rank < members_.size(); ++rank) {
-    if (rank == members_.rank()) continue;
+    transport::Link* const link = members_.link(rank);
+    if (link == nullptr) continue;
     ++unsent_;
     if (request.input.count > 0) ++traffic_.messages_sent;
     traffic_.bytes_sent += request.input.size_bytes();
-    members_.link(rank)->send(header, request.input.bytes(), this);
+    link->send(header, request.input.bytes(), this);
   }
+  return Done{};
 }
 
 bool LinkCarrier::has_posted(int rank, std::uint64_t sequence) const {
   return posts_[static_cast<std::size_t>(rank)][sequence % 2].sequence == sequence;
 }
 
-Result<PostedCalls::Progress> LinkCarrier::advance(std::uint64_t sequence, const Request& request) {
+Result<Progress> LinkCarrier::advance() {
   bool all = unsent_ == 0;
   for (int rank = 0; rank < members_.size(); ++rank) {
     if (rank == members_.rank()) continue;
-    if (!has_posted(rank, sequence)) {
+    if (!has_posted(rank, posted_)) {
       all = false;
       continue;
     }
-    const Post& theirs = post_of(rank, sequence);
-    if (theirs.fingerprint != request.fingerprint || theirs.bytes != request.input.size_bytes())
+    const Post& theirs = post_of(rank, posted_);
+    if (theirs.fingerprint != request_->fingerprint || theirs.bytes != request_->input.size_bytes())
       return Progress::by_messages;
   }
   if (!all) return Progress::waiting;
-  sum(sequence, request);
+  sum();
   return Progress::done;
 }
 
-void LinkCarrier::sum(std::uint64_t sequence, const Request& request) {
+void LinkCarrier::sum() {
+  const Request& request = *request_;
   if (request.output.count == 0) return;
   inputs_.clear();
   for (int rank = 0; rank < members_.size(); ++rank) {
     const std::byte* const bytes =
-        rank == members_.rank() ? request.input.data : post_of(rank, sequence).input.data();
+        rank == members_.rank() ? request.input.data : post_of(rank, posted_).input.data();
     inputs_.push_back({bytes, request.input.count, request.input.dtype});
   }
   const double factor = request.call.op == ReduceOp::average ? 1.0 / members_.size() : 1.0;
@@ -87,7 +91,8 @@ MutableBytes LinkCarrier::place(int peer, const FrameHeader& header) {
   return MutableBytes(post.input).first(header.length);
 }
 
-Result<> LinkCarrier::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+Result<> LinkCarrier::received(int peer, const FrameHeader& header, Bytes payload,
+                               Delivery delivery) {
   Post& post = post_of(peer, header.sequence);
   if (post.sequence == header.sequence || !takes(payload.size())) {
     return members_.failure(
@@ -99,7 +104,7 @@ Result<> LinkCarrier::received(int peer, const FrameHeader& header, Bytes payloa
   post.sequence = header.sequence;
   post.fingerprint = header.descriptor;
   post.bytes = payload.size();
-  if (placed) return Done{};
+  if (delivery == Delivery::placed) return Done{};
   post.input.resize(std::max(post.input.size(), payload.size()));
   std::ranges::copy(payload, post.input.begin());
   return Done{};

@@ -12,7 +12,6 @@
 #include <array>
 #include <vector>
 
-#include "paceline/core/collective/agreement/fingerprint_barrier.h"
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/collective/carrier/carrier.h"
@@ -20,7 +19,7 @@
 
 namespace paceline::collective {
 
-class LinkCarrier final : public PostedCalls, private transport::SendListener {
+class LinkCarrier final : public PostingCarrier, private transport::SendListener {
  public:
   // The longest input of two ranks. Among more, the most that a rank sends to all others together:
   // more of it within a host, where a longer copy costs less than another round.
@@ -29,24 +28,24 @@ class LinkCarrier final : public PostedCalls, private transport::SendListener {
   static constexpr std::size_t kLongestSentOnAHost = 48 << 10;
   static std::size_t longest_input(int ranks, bool on_a_host);
   // Among more a frame to each costs more than a few with several inputs (gathered_inputs.h).
-  static constexpr int kMostRanks = FingerprintBarrier::kFewestRanks - 1;
+  static constexpr int kMostRanks = Members::kMany - 1;
 
   // `members` and `traffic` outlive it.
   LinkCarrier(const Members& members, std::uint32_t group, Traffic& traffic);
 
-  bool ready() const override { return !given_up_; }
-  void give_up() override { given_up_ = true; }
-  void take_back() override { give_up(); }  // nobody writes there
-  void post(std::uint64_t sequence, const Request& request) override;
-  bool has_posted(int rank, std::uint64_t sequence) const override;
-  Result<Progress> advance(std::uint64_t sequence, const Request& request) override;
-  bool works() const override { return false; }  // it is over when all have posted
-  std::vector<int> awaited() const override { return {}; }
-  bool is_sending() const override { return unsent_ > 0; }
-
+  Result<> begin(std::uint64_t sequence, Request& request) override;
   // A frame of type `posted` from a peer, of an operation that this rank is in or comes to next.
-  MutableBytes place(int peer, const transport::FrameHeader& header);
-  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
+  MutableBytes place(int peer, const transport::FrameHeader& header) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                    Delivery delivery) override;
+  Result<Progress> advance() override;
+  Awaited awaited() const override { return {}; }  // it is over when all have posted
+  void give_up() override { given_up_ = true; }    // nobody writes there
+
+  Stand stand() const override { return given_up_ ? Stand::awaited : Stand::ready; }
+  bool has_posted(int rank, std::uint64_t sequence) const override;
+  void leave(int) override { give_up(); }
+  bool is_sending() const override { return unsent_ > 0; }
 
  private:
   struct Post {
@@ -62,14 +61,15 @@ class LinkCarrier final : public PostedCalls, private transport::SendListener {
   Post& post_of(int rank, std::uint64_t sequence) {
     return posts_[static_cast<std::size_t>(rank)][sequence % 2];
   }
-  void sum(std::uint64_t sequence, const Request& request);
+  void sum();
 
   const Members& members_;
   const std::uint32_t group_;
   Traffic& traffic_;
   const std::size_t longest_;
   bool given_up_ = false;
-  std::uint64_t posted_ = 0;                // the last that this rank has posted
+  std::uint64_t posted_ = 0;                // the operation that this rank has posted last
+  const Request* request_ = nullptr;        // its call
   int unsent_ = 0;                          // frames of it that still read the input
   std::vector<std::array<Post, 2>> posts_;  // of the others, by rank
   std::vector<ConstBuffer> inputs_;

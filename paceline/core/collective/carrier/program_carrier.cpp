@@ -1,13 +1,10 @@
 #include "paceline/core/collective/carrier/program_carrier.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <set>
 
 #include "paceline/core/base/half.h"
-#include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/carrier/combine.h"
 
 namespace paceline::collective {
@@ -46,119 +43,63 @@ AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
 
 }  // namespace
 
-ProgramCarrier::ProgramCarrier(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
-                     std::uint64_t sequence, Request request, Traffic& traffic,
-                     std::function<void()> on_done)
+ProgramCarrier::ProgramCarrier(const Members& members, CallAgreement& agreement, Traffic& traffic,
+                               std::function<void()> on_done)
     : members_(members),
-      request_(std::move(request)),
-      mark_{group, sequence, fingerprint(request_.call)},
+      agreement_(agreement),
       traffic_(traffic),
       on_done_(std::move(on_done)),
-      wide_sums_(request_.plan && request_.plan->has_wide_sums && is_half(request_.call.dtype) &&
-                 rounds(request_.call.op, request_.call.dtype)),
-      attendance_(members, posted_calls, mark_, request_, traffic),
-      unread_(static_cast<std::size_t>(members.size())) {
-  if (!request_.plan) return;
-  segments_left_ = request_.segments;
-  finished_.resize(static_cast<std::size_t>(request_.segments));
-  const std::size_t element = wide_sums_ ? sizeof(float) : size_of(request_.call.dtype);
-  scratch_.bytes = request_.cut(request_.input_chunks, 0).longest() * element;
+      unread_(static_cast<std::size_t>(members.size())) {}
+
+Result<> ProgramCarrier::begin(std::uint64_t, Request& request) {
+  request_ = &request;
+  if (!request.plan) return Done{};
+  outputs_.emplace(members_, request, agreement_);
+  wide_sums_ = request.plan->has_wide_sums && is_half(request.call.dtype) &&
+               rounds(request.call.op, request.call.dtype);
+  segments_left_ = request.segments;
+  finished_.resize(static_cast<std::size_t>(request.segments));
+  const std::size_t element = wide_sums_ ? sizeof(float) : size_of(request.call.dtype);
+  scratch_.bytes = request.cut(request.input_chunks, 0).longest() * element;
+  return Done{};
 }
 
-ProgramCarrier::~ProgramCarrier() = default;
-
-void ProgramCarrier::start() {
-  attendance_.begin();
-  if (attendance_.is_posted()) return;
-  if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
-}
-
-void ProgramCarrier::ask_all() {
-  if (!attendance_.may_ask_all()) return;
-  attendance_.call_all();
-  if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
-}
-
-Result<> ProgramCarrier::assented(int peer, const FrameHeader& header, Bytes payload) {
-  const bool was_posted = attendance_.is_posted(), was_complete = roll().is_complete();
-  if (auto heard = attendance_.hear_assent(peer, header, payload); !heard) return heard;
-  const bool may_go_on = was_posted || roll().is_complete() != was_complete;
-  return may_go_on ? advance_all() : Done{};
-}
-
-Result<> ProgramCarrier::peer_called(int peer, Call call) {
-  attendance_.hear_call(peer, std::move(call));
-  return advance_all();
-}
-
-Result<bool> ProgramCarrier::look_at_post() {
-  auto progress = attendance_.look_at_post();
-  if (!progress) return progress.error();
-  switch (*progress) {
-    case PostedCalls::Progress::waiting: return false;
-    case PostedCalls::Progress::moved: return true;
-    case PostedCalls::Progress::done: segments_left_ = 0; return true;
-    case PostedCalls::Progress::by_messages: break;
-  }
-  if (auto advanced = advance_all(); !advanced) return advanced.error();
-  return true;
-}
-
-void ProgramCarrier::scale_input() {
-  request_.scale_input = false;
-  if (roll().weigh_the_same()) return;
-  if (request_.input.data != request_.output.data && request_.output.count > 0) {
-    std::memcpy(request_.output.data, request_.input.data, request_.output.size_bytes());
-  }
-  scale(request_.call.dtype, request_.output.bytes(), roll().input_factor(members_.rank()));
-  request_.input = request_.output;
-}
-
-std::vector<int> ProgramCarrier::awaited() const {
-  if (auto others = attendance_.awaited()) return *std::move(others);
+Awaited ProgramCarrier::awaited() const {
   std::set<int> peers;
   for (const auto& [number, segment] : segments_) {
-    if (segment->round >= request_.plan->rounds.size()) continue;
-    const auto& round = request_.plan->rounds[segment->round];
+    if (segment->round >= request_->plan->rounds.size()) continue;
+    const auto& round = request_->plan->rounds[segment->round];
     for (std::size_t i = 0; i < round.size(); ++i) {
       if (!segment->done[i] && receives(round[i].step.kind)) peers.insert(round[i].step.peer);
     }
   }
-  return {peers.begin(), peers.end()};
-}
-
-std::vector<int> ProgramCarrier::readers() const {
-  std::vector<int> ranks;
+  if (!peers.empty()) return {.ranks = {peers.begin(), peers.end()}};
+  Awaited readers{.to_take = true};
   for (int rank = 0; rank < members_.size(); ++rank) {
-    if (unread_[static_cast<std::size_t>(rank)] > 0) ranks.push_back(rank);
+    if (unread_[static_cast<std::size_t>(rank)] > 0) readers.ranks.push_back(rank);
   }
-  return ranks;
-}
-
-void ProgramCarrier::publish() {
-  request_.work->total_weight = roll().total_weight();
-  for (int rank = 0; rank < members_.size(); ++rank)
-    request_.work->notes.push_back(roll().call_of(rank)->note);
-}
-
-void ProgramCarrier::give_up() {
-  attendance_.outputs().take_back();
+  return readers;
 }
 
 // --- the life of a segment -----------------------------------------------------------------------
 
 Segment& ProgramCarrier::activate(int number) {
   auto& segment = segments_[number];
-  if (!segment) segment = std::make_unique<Segment>(request_, number, wide_sums_, scratch_);
+  if (!segment) segment = std::make_unique<Segment>(*request_, number, wide_sums_, scratch_);
   return *segment;
 }
 
+Result<Progress> ProgramCarrier::advance() {
+  if (auto advanced = advance_all(); !advanced) return advanced.error();
+  return segments_left_ == 0 ? Progress::done : Progress::waiting;
+}
+
 Result<> ProgramCarrier::advance_all() {
-  if (request_.scale_input) {
-    if (!roll().is_complete()) return Done{};
-    scale_input();
+  if (request_->scale_input) {
+    if (!record().is_complete()) return Done{};
+    scale_input(*request_, record(), members_.rank());
   }
-  if (!request_.plan) return Done{};
+  if (!request_->plan) return Done{};
   std::vector<int> running;
   for (const auto& [number, segment] : segments_) running.push_back(number);
   for (const int number : running) {
@@ -167,7 +108,7 @@ Result<> ProgramCarrier::advance_all() {
     if (auto advanced = advance(*found->second); !advanced) return advanced;
   }
   while (static_cast<int>(segments_.size()) < kSegmentsInFlight &&
-         next_segment_ < request_.segments) {
+         next_segment_ < request_->segments) {
     const int number = next_segment_++;
     if (finished_[static_cast<std::size_t>(number)]) continue;
     if (auto advanced = advance(activate(number)); !advanced) return advanced;
@@ -176,8 +117,8 @@ Result<> ProgramCarrier::advance_all() {
 }
 
 Result<> ProgramCarrier::advance(Segment& segment) {
-  if (request_.scale_input) return Done{};
-  const Plan& plan = *request_.plan;
+  if (request_->scale_input) return Done{};
+  const Plan& plan = *request_->plan;
   while (segment.round < plan.rounds.size()) {
     bool all = true;
     for (std::size_t i = 0; i < segment.done.size(); ++i) {
@@ -204,20 +145,20 @@ void ProgramCarrier::end_round(Segment& segment) {
     view.until = -1;
   }
   ++segment.round;
-  if (segment.round < request_.plan->rounds.size()) {
-    segment.done.assign(request_.plan->rounds[segment.round].size(), false);
+  if (segment.round < request_->plan->rounds.size()) {
+    segment.done.assign(request_->plan->rounds[segment.round].size(), false);
   }
 }
 
 bool ProgramCarrier::may_write(Segment& segment, const Step& step) const {
   return segment.readers(segment.slot_number(step.target)) == 0 &&
-         (roll().is_complete() || (step.target.space == Slot::Space::scratch && !step.completes));
+         (record().is_complete() || (step.target.space == Slot::Space::scratch && !step.completes));
 }
 
 // False until the message is here that says why, where a peer's call has failed: what was done
 // with its memory then does not count.
 Result<bool> ProgramCarrier::attempt(Segment& segment, std::size_t index) {
-  const Action& action = request_.plan->rounds[segment.round][index];
+  const Action& action = request_->plan->rounds[segment.round][index];
   const Step& step = action.step;
   if (sends(step.kind))
     return segment.slot_bytes(step.source) == 0 || attempt_send(segment, action);
@@ -228,19 +169,20 @@ Result<bool> ProgramCarrier::attempt(Segment& segment, std::size_t index) {
 
 // --- steps ---------------------------------------------------------------------------------------
 
-FrameHeader ProgramCarrier::header(FrameType type, int peer, const Segment& segment, int number) const {
-  const int each = request_.plan->sends[static_cast<std::size_t>(peer)];
-  return mark_.header(type, static_cast<std::uint32_t>(segment.number * each + number));
+FrameHeader ProgramCarrier::header(FrameType type, int peer, const Segment& segment,
+                                   int number) const {
+  const int each = request_->plan->sends[static_cast<std::size_t>(peer)];
+  return agreement_.mark().header(type, static_cast<std::uint32_t>(segment.number * each + number));
 }
 
 bool ProgramCarrier::attempt_send(Segment& segment, const Action& action) {
   const Step& step = action.step;
   const Bytes bytes = segment.readable(step.source);
-  if (!roll().is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store))
+  if (!record().is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store))
     return false;
   transport::Link& link = *members_.link(step.peer);
   if (step.kind == Step::Kind::store) {
-    const StoredOutputs::Window window = attendance_.outputs().of_peer(segment, step);
+    const StoredOutputs::Window window = outputs_->of_peer(segment, step);
     if (!window.bytes.empty()) {
       const bool written = segment.stored_ahead == static_cast<int>(segment.round);
       if (!written) {
@@ -278,7 +220,10 @@ void ProgramCarrier::sent(std::uint64_t cookie) {
   auto advanced = advance(segment);
   if (advanced) advanced = advance_all();
   if (!advanced) members_.generation().fail(advanced.error());
-  else if (done()) on_done_();
+  else if (segments_left_ == 0) {
+    const auto on_done = on_done_;  // ours may end with this
+    on_done();
+  }
 }
 
 // If a slot is a view of a peer's memory, its use begins.
@@ -316,7 +261,7 @@ bool ProgramCarrier::attempt_receive(Segment& segment, const Action& action) {
   } else if (arrival.kind == Arrival::Kind::payload || is_borrowed) {
     std::memcpy(segment.writable(step.target).data(), bytes.data(), bytes.size());
   } else if (arrival.kind == Arrival::Kind::stored) {
-    StoredOutputs::take_edges(attendance_.outputs().own(segment, step.target), bytes);
+    StoredOutputs::take_edges(outputs_->own(segment, step.target), bytes);
   }
   if (!use_.end()) return false;
   if (is_borrowed) members_.link(step.peer)->release(arrival.header);
@@ -338,7 +283,7 @@ bool ProgramCarrier::attempt_local(Segment& segment, const Action& action) {
     const MutableBytes target = segment.writable(step.target);
     if (target.data() != source.data()) std::memcpy(target.data(), source.data(), source.size());
     if (const double factor = factor_of(step); factor != 1.0)
-      scale(request_.call.dtype, target, factor);
+      scale(request_->call.dtype, target, factor);
   } else if (!reduce_and_store(segment, action)) {
     combine(segment.operand(step.source, action.wide_source),
             segment.operand(step.operand, action.wide_operand),
@@ -350,12 +295,12 @@ bool ProgramCarrier::attempt_local(Segment& segment, const Action& action) {
 }
 
 double ProgramCarrier::factor_of(const Step& step) const {
-  return step.completes && request_.call.op == ReduceOp::average ? roll().sum_factor() : 1.0;
+  return step.completes && request_->call.op == ReduceOp::average ? record().sum_factor() : 1.0;
 }
 
 void ProgramCarrier::combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
-  traffic_.bytes_reduced += target.count * size_of(request_.call.dtype);
-  collective::combine(request_.call.op, left, right, target, factor);
+  traffic_.bytes_reduced += target.count * size_of(request_->call.dtype);
+  collective::combine(request_->call.op, left, right, target, factor);
 }
 
 // The reduction and the stores of its result in one go. False, and nothing done, where a peer's
@@ -364,11 +309,11 @@ bool ProgramCarrier::reduce_and_store(Segment& segment, const Action& action) {
   const Step& step = action.step;
   std::vector<StoredOutputs::Window> windows;
   for (const int i : action.stores) {
-    const Step& store = request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step;
-    windows.push_back(attendance_.outputs().of_peer(segment, store));
+    const Step& store = request_->plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step;
+    windows.push_back(outputs_->of_peer(segment, store));
     if (windows.back().bytes.empty() || !use_.begin(*members_.link(store.peer))) return false;
   }
-  if (windows.empty() || !roll().is_complete()) return false;
+  if (windows.empty() || !record().is_complete()) return false;
   const ConstBuffer left = segment.operand(step.source, action.wide_source);
   const ConstBuffer right = segment.operand(step.operand, action.wide_operand);
   const Buffer target = segment.sum(step.target, false);
@@ -403,10 +348,10 @@ void ProgramCarrier::give_view_back(Segment& segment, const Slot& slot) {
 // --- messages ------------------------------------------------------------------------------------
 
 MutableBytes ProgramCarrier::place(int peer, const FrameHeader& header) {
-  if (header.descriptor != mark_.descriptor || attendance_.is_posted()) return {};
+  if (header.descriptor != agreement_.mark().descriptor) return {};
   const Action* action = header.type == FrameType::data ? expected(peer, header) : nullptr;
   if (action == nullptr || action->step.kind != Step::Kind::recv) return {};
-  const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
+  const auto& receives_from = request_->plan->receives[static_cast<std::size_t>(peer)];
   Segment& segment = activate(static_cast<int>(header.index / receives_from.size()));
   const auto [round, index] = receives_from[static_cast<std::size_t>(action->number)];
   if (segment.round != static_cast<std::size_t>(round) ||
@@ -417,55 +362,42 @@ MutableBytes ProgramCarrier::place(int peer, const FrameHeader& header) {
   return segment.writable(action->step.target);
 }
 
-Result<> ProgramCarrier::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
-  if (!attendance_.heeds(header)) return advance_all();
-  Arrival arrival;
-  arrival.kind = header.type == FrameType::stored ? Arrival::Kind::stored
-                 : placed                         ? Arrival::Kind::placed
-                                                  : Arrival::Kind::payload;
-  arrival.bytes = payload;
-  return arrived(peer, header, std::move(arrival));
-}
-
-Result<> ProgramCarrier::borrowed(int peer, const FrameHeader& header, Bytes payload) {
-  if (!attendance_.heeds(header)) return advance_all();
-  Arrival arrival;
-  arrival.kind = Arrival::Kind::borrowed;
-  arrival.bytes = payload;
-  arrival.header = header;
+Result<> ProgramCarrier::received(int peer, const FrameHeader& header, Bytes payload,
+                                  Delivery delivery) {
+  Arrival arrival{.bytes = payload, .header = header};
+  if (header.type == FrameType::stored) arrival.kind = Arrival::Kind::stored;
+  else if (delivery == Delivery::placed) arrival.kind = Arrival::Kind::placed;
+  else if (delivery == Delivery::borrowed) arrival.kind = Arrival::Kind::borrowed;
   return arrived(peer, header, std::move(arrival));
 }
 
 const Action* ProgramCarrier::expected(int peer, const FrameHeader& header) const {
-  if (!request_.plan) return nullptr;
-  const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
+  if (!request_->plan) return nullptr;
+  const auto& receives_from = request_->plan->receives[static_cast<std::size_t>(peer)];
   if (receives_from.empty()) return nullptr;
   const std::size_t segment = header.index / receives_from.size();
-  if (segment >= static_cast<std::size_t>(request_.segments) || finished_[segment]) return nullptr;
+  if (segment >= static_cast<std::size_t>(request_->segments) || finished_[segment]) return nullptr;
   const auto [round, index] = receives_from[header.index % receives_from.size()];
-  return &request_.plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)];
+  return &request_->plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)];
 }
 
-bool ProgramCarrier::has_right_length(Segment& segment, const Step& step, const Arrival& arrival) const {
+bool ProgramCarrier::has_right_length(Segment& segment, const Step& step,
+                                      const Arrival& arrival) const {
   if (arrival.kind != Arrival::Kind::stored)
     return arrival.bytes.size() == segment.slot_bytes(step.target);
   if (step.kind != Step::Kind::recv || step.target.space != Slot::Space::output) return false;
-  const StoredOutputs::Window output = attendance_.outputs().own(segment, step.target);
+  const StoredOutputs::Window output = outputs_->own(segment, step.target);
   return arrival.bytes.size() == output.head + output.tail;
 }
 
 Result<> ProgramCarrier::arrived(int peer, const FrameHeader& header, Arrival arrival) {
   const auto unexpected = [&](std::string_view why) {
-    return members_.failure(
-        Fault::io,
-        fmt::format("{} sent message {} of operation {}, {}: a bug, please report it",
-                    members_.name(peer), header.index, mark_.sequence, why),
-        {peer});
+    return collective::unexpected(members_, peer, header, why);
   };
   const Action* const action = expected(peer, header);
   if (action == nullptr) return unexpected("which it does not have, or has sent before");
   const Step& step = action->step;
-  const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
+  const auto& receives_from = request_->plan->receives[static_cast<std::size_t>(peer)];
   const int number = static_cast<int>(header.index / receives_from.size());
   Segment& segment = activate(number);
   const auto round = receives_from[static_cast<std::size_t>(action->number)].round;

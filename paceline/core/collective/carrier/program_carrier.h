@@ -15,56 +15,36 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "paceline/core/collective/call/members.h"
-#include "paceline/core/collective/call/request.h"
-#include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/collective/agreement/call_agreement.h"
+#include "paceline/core/collective/carrier/carrier.h"
 #include "paceline/core/collective/carrier/segment.h"
+#include "paceline/core/collective/carrier/stored_outputs.h"
 #include "paceline/core/transport/link/lent_use.h"
 
 namespace paceline::collective {
 
-class ProgramCarrier final : private transport::SendListener {
+class ProgramCarrier final : public Carrier, private transport::SendListener {
  public:
-  // `sequence` and `group` mark the frames. `members`, `posted_calls` and `traffic` outlive it.
-  // `on_done` is called where a finished send, and none of the calls below, has ended the
-  // operation; it may destroy this.
-  ProgramCarrier(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
-            std::uint64_t sequence, Request request, Traffic& traffic,
-            std::function<void()> on_done);
-  ~ProgramCarrier() override;
+  // All outlive it. `on_done` is called where a finished send, and none of the calls below, has
+  // ended the operation; it may destroy this.
+  ProgramCarrier(const Members& members, CallAgreement& agreement, Traffic& traffic,
+                 std::function<void()> on_done);
 
-  const Request& request() const { return request_; }
-  std::uint64_t sequence() const { return mark_.sequence; }
-  const CallAgreement& attendance() const { return attendance_; }  // who has called
-
-  void start();                               // tells the other ranks of the call, begins
-  Result<bool> look_at_post();                // whether something has changed
-  Result<> peer_called(int peer, Call call);  // a call that matches
-  Result<> assented(int peer, const transport::FrameHeader& header, Bytes payload);
-  void ask_all();  // as CallAgreement::call_all, where it may
-
-  std::vector<int> awaited() const;  // ranks whose messages the running segments wait for
-  std::vector<int> readers() const;  // ranks that have not taken what was sent to them
-
-  MutableBytes place(int peer, const transport::FrameHeader& header);
-  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
-  Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload);
-
-  bool done() const { return segments_left_ == 0 && attendance_.is_over(); }
-  // Weights and notes, into the work. Once done.
-  void publish();
-  // The operation has failed, and the links were abandoned: once this has returned nobody writes to
-  // its output.
-  void give_up();
+  Result<> begin(std::uint64_t sequence, Request& request) override;
+  MutableBytes place(int peer, const transport::FrameHeader& header) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                    Delivery delivery) override;
+  Result<Progress> advance() override;
+  Awaited awaited() const override;
+  void give_up() override { agreement_.take_back_output(); }
 
  private:
   void sent(std::uint64_t cookie) override;
 
-  const CallRecord& roll() const { return attendance_.roll(); }
-  void scale_input();  // once, when every rank has called: it writes the output
+  const CallRecord& record() const { return agreement_.record(); }
   double factor_of(const Step& step) const;  // what the step multiplies its result by
 
   Segment& activate(int number);
@@ -89,13 +69,13 @@ class ProgramCarrier final : private transport::SendListener {
                                 int number) const;
 
   const Members& members_;
-  Request request_;
-  const FrameMark mark_;
+  CallAgreement& agreement_;
   Traffic& traffic_;
   const std::function<void()> on_done_;
-  const bool wide_sums_;  // partial sums of 16-bit types are held in f32
+  Request* request_ = nullptr;
+  std::optional<StoredOutputs> outputs_;
+  bool wide_sums_ = false;  // partial sums of 16-bit types are held in f32
 
-  CallAgreement attendance_;
   transport::LentUse use_;   // of an action
   std::vector<int> unread_;  // by rank: messages sent to it from a slot, and not yet taken
   int segments_left_ = 0;

@@ -160,7 +160,7 @@ Result<SharedReduction::Found> SharedReduction::find_all() {
   return lacking_.empty() ? Found::all : Found::not_yet;
 }
 
-Result<SharedReduction::Progress> SharedReduction::agree_on_memory() {
+Result<Progress> SharedReduction::agree_on_memory() {
   const bool all_had = std::ranges::all_of(ranks_, [](const Rank& r) { return r.offer.is_had; });
   const bool is_news = found_ == Found::not_yet;
   if (is_news) {
@@ -177,7 +177,7 @@ Result<SharedReduction::Progress> SharedReduction::agree_on_memory() {
                     members_.names(ranks)),
         ranks);
   }
-  if (found_ == Found::not_yet) return Progress::waiting;
+  if (found_ == Found::not_yet) return Progress::soon;
   knows_memory_ = all_had;
   if (all_had) return Progress::moved;
   if (is_news) {
@@ -187,7 +187,7 @@ Result<SharedReduction::Progress> SharedReduction::agree_on_memory() {
   bool all = true;
   for (int r = 0; r < members_.size(); ++r) {
     const std::uint64_t found = board_.counted(r, sequence_, Counter::found);
-    if (found == 0) return Progress::waiting;
+    if (found == 0) return Progress::soon;
     all = all && found == static_cast<std::uint64_t>(Found::all);
   }
   knows_memory_ = all;
@@ -375,7 +375,7 @@ bool SharedReduction::take_piece() {
   return true;
 }
 
-Result<SharedReduction::Progress> SharedReduction::advance() {
+Result<Progress> SharedReduction::advance() {
   if (!knows_memory_) {
     auto agreed = agree_on_memory();
     if (!agreed || !knows_memory_) return agreed;
@@ -387,7 +387,7 @@ Result<SharedReduction::Progress> SharedReduction::advance() {
   else moved = false;
   if (forbidden_ >= 0) return closed();
   if (is_done()) return Progress::done;
-  return moved ? Progress::moved : Progress::waiting;
+  return moved ? Progress::moved : Progress::soon;
 }
 
 // The call cannot start again by messages, because sums may already stand in the buffers.

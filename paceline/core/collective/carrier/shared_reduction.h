@@ -39,6 +39,7 @@
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/request.h"
 #include "paceline/core/collective/carrier/board.h"
+#include "paceline/core/collective/carrier/carrier.h"
 #include "paceline/core/transport/link/lent_use.h"
 
 namespace paceline::collective {
@@ -85,10 +86,9 @@ class SharedReduction {
   // sums are there.
   static bool is_for_owners(const Board& board, std::uint64_t sequence);
 
-  // by_messages: some rank lacks the memory of another. All ranks see the same.
-  enum class Progress : std::uint8_t { waiting, moved, done, by_messages };
-  // Does one piece of what can be done now. A failure names the rank whose offer is false, or whose
-  // memory the system forbids to reach.
+  // Does one piece of what can be done now: soon, moved or done; by_messages where some rank lacks
+  // the memory of another, which all ranks see alike. A failure names the rank whose offer is
+  // false, or whose memory the system forbids to reach.
   Result<Progress> advance();
 
   // The ranks whose memory will not come.

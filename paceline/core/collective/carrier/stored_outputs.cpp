@@ -18,21 +18,10 @@ Parts without_edges(std::uint64_t offset, std::size_t bytes, transport::Extent w
 
 }  // namespace
 
-transport::Lent StoredOutputs::lend_over(transport::Link& link) {
-  const MutableBytes output = request_.output.bytes();
-  if (!request_.plan || !link.remote_of(output)) return {};
-  if (!lent_) lent_ = members_.generation().segments().lend(output);
-  return lent_.value_or(transport::Lent{});
-}
-
-void StoredOutputs::take_back() {
-  if (lent_) members_.generation().take_back(*lent_);
-}
-
 // The place of the chunk in the peer's output: its beginning if the output holds only that chunk,
 // else the place that it has in ours.
 StoredOutputs::Window StoredOutputs::of_peer(const Segment& segment, const Step& store) const {
-  const auto& call = roll_.call_of(store.peer);
+  const auto& call = agreement_.record().call_of(store.peer);
   if (!call || call->output.place.segment == 0) return {};
   const Operation operation = request_.call.operation;
   const bool own_chunk_only =
@@ -52,10 +41,11 @@ StoredOutputs::Window StoredOutputs::of_peer(const Segment& segment, const Step&
 
 StoredOutputs::Window StoredOutputs::own(Segment& segment, const Slot& slot) const {
   const MutableBytes target = segment.writable(slot);
-  if (!lent_) return {target, 0, 0};
+  const auto& lent = agreement_.lent_output();
+  if (!lent) return {target, 0, 0};
   const auto offset = static_cast<std::size_t>(target.data() - request_.output.data);
   const auto [written, head, tail] =
-      without_edges(lent_->place.offset + offset, target.size(), lent_->writable);
+      without_edges(lent->place.offset + offset, target.size(), lent->writable);
   return {target, head, tail};
 }
 

@@ -3,11 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 
-#include "paceline/core/collective/call/members.h"
-#include "paceline/core/collective/call/request.h"
-#include "paceline/core/collective/agreement/call_record.h"
+#include "paceline/core/collective/agreement/call_agreement.h"
 #include "paceline/core/collective/carrier/segment.h"
 
 namespace paceline::collective {
@@ -15,13 +12,8 @@ namespace paceline::collective {
 class StoredOutputs {
  public:
   // All outlive it. A peer tells in its call where its output lies.
-  StoredOutputs(const Members& members, const Request& request, const CallRecord& roll)
-      : members_(members), request_(request), roll_(roll) {}
-
-  // Lends own output to the peer at the other end of the link, if it shares memory with this rank.
-  transport::Lent lend_over(transport::Link& link);
-  // Once this has returned nobody writes to own output.
-  void take_back();
+  StoredOutputs(const Members& members, const Request& request, const CallAgreement& agreement)
+      : members_(members), request_(request), agreement_(agreement) {}
 
   // The part of an output that a store writes, and the parts at its edges, where the peer cannot
   // take the memory back: those travel with the frame.
@@ -38,8 +30,7 @@ class StoredOutputs {
  private:
   const Members& members_;
   const Request& request_;
-  const CallRecord& roll_;
-  std::optional<transport::Lent> lent_;  // own output, if a peer was told where it lies
+  const CallAgreement& agreement_;
 };
 
 }  // namespace paceline::collective

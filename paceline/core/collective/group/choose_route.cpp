@@ -41,7 +41,8 @@ bool takes_engine(const RouteFacts& facts, const Request& request, std::string_v
 // Few ranks have no cheaper way, and do not ask. Barriers have no programs.
 bool board_is_cheapest(const RouteFacts& facts, const Call& call,
                        const std::function<RoutePrices()>& prices) {
-  if (facts.ranks < FingerprintBarrier::kFewestRanks || call.operation == Operation::barrier) return true;
+  if (facts.ranks < FingerprintBarrier::kFewestRanks || call.operation == Operation::barrier)
+    return true;
   const RoutePrices now = prices();
   return now.board <= now.program;
 }
@@ -65,8 +66,8 @@ RouteFacts RouteFacts::of(const Members& members, const EngineLibrary* engine) {
   return {.ranks = members.size(),
           .shares_memory = on_a_host && topology.within_a_host == topology::LinkClass::memory,
           .longest_posted = LinkCarrier::longest_input(members.size(), on_a_host),
-          .longest_gathered =
-              GatheredInputs::longest_input(members.assent_form(), members.size(), on_a_host),
+          .longest_gathered = GatheredInputs::longest_input(FingerprintBarrier::form_of(members),
+                                                            members.size(), on_a_host),
           .engine = engine == nullptr ? std::nullopt : std::optional(engine->traits())};
 }
 

@@ -72,6 +72,18 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
   std::ranges::stable_sort(forecasts, {}, &Forecast::seconds);
   return forecasts;
 }
+std::string_view Communicator::carrier(Operation operation, std::size_t bytes, Dtype dtype,
+                                       ReduceOp op) const {
+  const Request request{
+      .call = {.operation = operation, .op = op, .dtype = dtype, .count = bytes / size_of(dtype)}};
+  const Route route =
+      choose_route(impl_->route_facts, request, {}, [&] { return impl_->prices_of(request.call); });
+  if (route != Route::programs || !collective::is_carried_by_programs(operation))
+    return name_of(route);
+  return impl_->choice
+      .choose(operation, {}, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype))
+      .algorithm->name;
+}
 Traffic Communicator::traffic() const {
   return impl_->group->traffic();
 }
@@ -192,14 +204,15 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   if (is_posted(request.route)) {
     call.algorithm = algorithm;
     request.fingerprint = fingerprint(call);
-    if (BoardCarrier::is_short(call) && group->try_at_once(request)) return Work::over_at_once(size);
+    if (BoardCarrier::is_short(call) && group->try_at_once(request))
+      return Work::over_at_once(size);
     algorithm = {};  // a program carries the call where this rank cannot post it
   }
   if (request.route == Route::engine) choose_engine(request);
   else if (request.route != Route::gathered && collective::is_carried_by_programs(call.operation))
     choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
-  request.work = group->new_work(to_string(call));
+  request.work = group->new_work(to_string(call, request.carrier()));
   Work work(request.work);
   Group::submit(group, std::move(request));
   return work;

@@ -56,6 +56,11 @@ class Communicator {
   std::vector<Forecast> forecasts(Operation operation, std::size_t bytes, Dtype dtype = Dtype::f32,
                                   ReduceOp op = ReduceOp::sum) const;
 
+  // The way that such an operation takes: the name of an algorithm, or board, links, gathered or
+  // engine where no program carries it (call/route.h).
+  std::string_view carrier(Operation operation, std::size_t bytes, Dtype dtype = Dtype::f32,
+                           ReduceOp op = ReduceOp::sum) const;
+
   // THROWS Error (misuse) that names the call `what`, inside a callback of Work::on_done, where
   // nothing may wait. A function that waits for what it has lent of its own frame asks first.
   void check_may_wait(std::string_view what) const;

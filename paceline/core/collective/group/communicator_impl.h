@@ -68,9 +68,10 @@ class Communicator::Impl {
     return parts.chunks[static_cast<std::size_t>(rank)];
   }
 
+  collective::RoutePrices prices_of(const collective::Call& call);
+
  private:
   void choose_engine(collective::Request& request) const;
-  collective::RoutePrices prices_of(const collective::Call& call);
   void choose_program(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, int root);
 

@@ -33,9 +33,16 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
       share_memory_(RouteFacts::of(members_, nullptr).shares_memory),
-      board_calls_(members_, id, traffic_),
-      link_calls_(members_, id, traffic_),
-      posted_calls_(share_memory_ ? static_cast<PostedCalls&>(board_calls_) : link_calls_) {}
+      board_(members_, id, traffic_),
+      links_(members_, id, traffic_),
+      context_{.members = members_,
+               .group = id,
+               .group_name = name_,
+               .reactor = *reactor_,
+               .posting = share_memory_ ? static_cast<PostingCarrier&>(board_) : links_,
+               .engine = engine_.get(),
+               .traffic = traffic_,
+               .on_done = [this] { go_on(); }} {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {
   try {
@@ -73,25 +80,26 @@ void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Trans
   group->reactor_->post([group, t = std::move(transfer)] { group->begin(t, &PointToPoint::recv); });
 }
 
-bool Group::try_at_once(const Request& request) {
+bool Group::try_at_once(Request& request) {
   // About what it takes to hand over to another thread and back.
   constexpr int kLooks = 64;
-  using Progress = PostedCalls::Progress;
+  PostingCarrier& posting = context_.posting;
   bool done = false, woke = false;
   reactor_->try_drive([&] {
     const bool idle = !current_ && queue_.empty() && early_.empty() && !generation().failure();
-    if (!idle || !posted_calls_.ready() || reactor_->trace().enabled()) return;
+    const bool ready = idle && posting.stand() == PostingCarrier::Stand::ready;
+    if (!ready || reactor_->trace().enabled()) return;
     posted_ = next_sequence_;
-    posted_calls_.post(posted_, request);
+    (void)posting.begin(posted_, request);
     for (int look = 0; look < kLooks && !done; ++look) {
       if (!share_memory_) reactor_->look();
-      const auto progress = posted_calls_.advance(posted_, request);
-      if (!progress || progress.value() == Progress::by_messages) break;  // it ends where it waits
-      if (progress.value() == Progress::waiting) reactor_->relax();
-      else look = 0;
-      done = progress.value() == Progress::done;
+      auto progress = posting.advance();
+      if (!progress || *progress == Progress::by_messages) break;  // it ends where it waits
+      if (*progress == Progress::moved) look = 0;
+      else reactor_->relax();
+      done = *progress == Progress::done;
     }
-    woke = board_calls_.take_woke();
+    woke = board_.take_woke();
     if (!done) return;
     ++next_sequence_;
     ++traffic_.operations;
@@ -124,19 +132,19 @@ void Group::begin(PointToPoint::Transfer transfer,
 void Group::begin_next() {
   while (!current_ && !queue_.empty() && !generation().failure()) {
     current_ =
-        std::make_unique<ProgramCarrier>(members_, posted_calls_, id_, next_sequence_++,
-                                    std::move(queue_.front()), traffic_, [this] { go_on(); });
+        std::make_unique<ActiveOperation>(context_, next_sequence_++, std::move(queue_.front()));
     queue_.pop_front();
     moved_ = movement();
     looked_at_ = quiet_since_ = begun_at_ = Clock::now();
     stall_told_ = false;
-    current_->start();
+    if (const auto begun = current_->start(); !begun) generation().fail(begun.error());
     const auto early = std::exchange(early_, {});
     replaying_ = true;
     for (const EarlyFrame& frame : early) {
       if (!current_) break;  // it has failed
-      auto taken = frame.borrowed.empty() ? received(frame.peer, frame.header, frame.payload, false)
-                                          : borrowed(frame.peer, frame.header, frame.borrowed);
+      auto taken = frame.borrowed.empty()
+                       ? take(frame.peer, frame.header, frame.payload, Delivery::payload)
+                       : take(frame.peer, frame.header, frame.borrowed, Delivery::borrowed);
       if (!taken) generation().fail(taken.error());
     }
     replaying_ = false;
@@ -149,28 +157,12 @@ void Group::begin_next() {
 
 void Group::end_current_if_done() {
   if (!current_ || !current_->done()) return;
-  const bool by_engine = current_->request().route == Route::engine;
-  if (by_engine ? !carried_by_engine() : !board_calls_.meet()) return;
-  carriage_.reset();
+  if (current_->request().route != Route::engine && !board_.meet()) return;
   current_->publish();
   ++traffic_.operations;
   const auto work = current_->request().work;
   current_.reset();
   work->finish(std::nullopt);
-}
-
-// Every rank has made the call: the engine gets it, and its data are there when the engine says so.
-bool Group::carried_by_engine() {
-  if (carriage_) return carriage_->done();
-  carriage_ = std::make_unique<EngineCarrier>(*engine_, *reactor_, current_->request(),
-                                                current_->attendance().roll(),
-                                                [this](const Result<>& ended) {
-                                                  if (ended) go_on();
-                                                  else generation().fail(ended.error());
-                                                });
-  const auto begun = carriage_->begin(members_.rank());
-  if (!begun) generation().fail(begun.error());
-  return false;
 }
 
 void Group::go_on() {
@@ -192,23 +184,20 @@ bool Group::poll() {
     is_looked_at_ = false;
   }
   if (!current_) return false;
-  if (current_->done() &&
-      current_->request().route != Route::engine) {  // all posted bytes have left
+  if (current_->done()) {  // all posted bytes have left
     const std::uint64_t sequence = current_->sequence();
     go_on();
     return !current_ || current_->sequence() != sequence;
   }
-  // A rank that works on the same operation is soon through with its piece.
   constexpr int kLooks = 16;
-  auto moved = current_->look_at_post();
-  for (int look = 1;
-       look < kLooks && moved && !moved.value() && current_->attendance().works_posted(); ++look) {
+  auto progress = current_->look_at_post();
+  for (int look = 1; look < kLooks && progress && *progress == Progress::soon; ++look) {
     reactor_->relax();
-    moved = current_->look_at_post();
+    progress = current_->look_at_post();
   }
-  if (!moved) generation().fail(moved.error());
-  else if (moved.value()) go_on();
-  return !moved || moved.value();
+  if (!progress) generation().fail(progress.error());
+  else if (*progress == Progress::moved) go_on();
+  return !progress || *progress == Progress::moved;
 }
 
 // --- frames of other ranks -----------------------------------------------------------------------
@@ -226,40 +215,34 @@ MutableBytes Group::place(int peer, const FrameHeader& header) {
   const int from = members_.member(peer);
   if (from < 0) return {};
   if (is_point_to_point(header.type)) return point_to_point_.place(from, header);
-  if (header.type == FrameType::posted) return link_calls_.place(from, header);
+  if (header.type == FrameType::posted) return links_.place(from, header);
   return current_ && header.sequence == current_->sequence() ? current_->place(from, header)
                                                              : MutableBytes();
 }
 
 Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
-  const auto from = member(peer);
-  if (!from) return from.error();
-  if (is_point_to_point(header.type)) {
-    auto taken = point_to_point_.received(from.value(), header, payload, placed);
-    note_activity();
-    return taken;
-  }
-  if (header.type == FrameType::posted) return posted(from.value(), header, payload, placed);
-  if (header.sequence < next_sequence_ && (!current_ || header.sequence != current_->sequence()))
-    return past(peer, header);
-  if (!current_ || header.sequence != current_->sequence())
-    return keep_early(peer, header, payload, false);
-  ++frames_received_;
-  auto taken = header.type == FrameType::call ? called(from.value(), payload)
-               : header.type == FrameType::assent
-                   ? current_->assented(from.value(), header, payload)
-                   : current_->received(from.value(), header, payload, placed);
-  if (taken && !replaying_) go_on();
-  return taken;
+  return take(peer, header, payload, placed ? Delivery::placed : Delivery::payload);
 }
 
 Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
-  const auto from = member(peer);
+  return take(peer, header, payload, Delivery::borrowed);
+}
+
+Result<> Group::take(int peer, const FrameHeader& header, Bytes payload, Delivery delivery) {
+  auto from = member(peer);
   if (!from) return from.error();
-  if (!current_ || header.sequence != current_->sequence())
-    return keep_early(peer, header, payload, true);
+  if (is_point_to_point(header.type)) {
+    auto taken = point_to_point_.received(*from, header, payload, delivery == Delivery::placed);
+    note_activity();
+    return taken;
+  }
+  if (header.type == FrameType::posted) return posted(*from, header, payload, delivery);
+  if (!current_ || header.sequence != current_->sequence()) {
+    return header.sequence < next_sequence_ ? past(peer, header)
+                                            : keep_early(peer, header, payload, delivery);
+  }
   ++frames_received_;
-  auto taken = current_->borrowed(from.value(), header, payload);
+  auto taken = current_->received(*from, header, payload, delivery);
   if (taken && !replaying_) go_on();
   return taken;
 }
@@ -278,20 +261,20 @@ Failure Group::out_of_turn(int world_rank, std::uint64_t sequence) const {
           {world_rank}};
 }
 
-Result<> Group::posted(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+Result<> Group::posted(int peer, const FrameHeader& header, Bytes payload, Delivery delivery) {
   const bool is_current = current_ && header.sequence == current_->sequence();
   if (share_memory_ || !(is_current || may_come(header.sequence)))
     return out_of_turn(members_.world_rank(peer), header.sequence);
-  auto taken = link_calls_.received(peer, header, payload, placed);
+  auto taken = links_.received(peer, header, payload, delivery);
   if (taken && is_current) poll();
   return taken;
 }
 
-Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
+Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, Delivery delivery) {
   if (!may_come(header.sequence) || early_.size() >= kMostEarlyFrames)
     return out_of_turn(peer, header.sequence);
   EarlyFrame& frame = early_.emplace_back(EarlyFrame{peer, header, {}, {}});
-  if (borrowed) frame.borrowed = payload;
+  if (delivery == Delivery::borrowed) frame.borrowed = payload;
   else frame.payload.assign(payload.begin(), payload.end());
   return Done{};
 }
@@ -300,48 +283,9 @@ Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, b
 Result<> Group::past(int peer, const FrameHeader& header) {
   if (header.type != FrameType::call && header.type != FrameType::assent)
     return out_of_turn(peer, header.sequence);
-  if (header.type == FrameType::call) tell_of_all(members_.member(peer), header.sequence);
+  if (header.type == FrameType::call)
+    confirm_all(members_, members_.member(peer), id_, header.sequence);
   return Done{};
-}
-
-void Group::tell_of_all(int peer, std::uint64_t sequence) {
-  members_.link(peer)->send(
-      {.type = FrameType::assent, .sequence = sequence, .index = FingerprintBarrier::kOfAll, .group = id_}, {});
-}
-
-Result<> Group::called(int peer, Bytes payload) {
-  if (current_->attendance().knows_by_assent()) {
-    tell_of_all(peer, current_->sequence());
-    return Done{};
-  }
-  auto call = decode_call(payload);
-  if (!call || current_->attendance().roll().call_of(peer)) {
-    return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)),
-                            {peer});
-  }
-  if (const auto mismatch = compare(peer, *call)) return *mismatch;
-  return current_->peer_called(peer, std::move(*call));
-}
-
-// Against our own call; and where each pair of ranks has something to agree in, against every call
-// that has come: nobody may begin before all pairs do.
-std::optional<Failure> Group::compare(int peer, const Call& theirs) const {
-  const bool pairwise = theirs.operation == Operation::all_to_all;
-  for (int other = pairwise ? 0 : members_.rank();
-       other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
-    const auto& call = current_->attendance().roll().call_of(other);
-    if (!call || matches(*call, other, theirs, peer)) continue;
-    const int low = std::min(peer, other), high = std::max(peer, other);
-    return members_.failure(
-        Fault::mismatch,
-        fmt::format("the ranks do not do the same: in {} {} called {}, {} called {}; every rank "
-                    "must call the same operations in the "
-                    "same order with matching arguments",
-                    where(), members_.name(low), to_string(low == peer ? theirs : *call),
-                    members_.name(high), to_string(high == peer ? theirs : *call)),
-        {low, high});
-  }
-  return std::nullopt;
 }
 
 // The call that a peer has made here and this rank has not.
@@ -357,11 +301,6 @@ std::string Group::heard_of(int peer) const {
   }
   const std::string sent = point_to_point_.unreceived_from(from);
   return sent.empty() ? sent : fmt::format("{} (in group '{}')", sent, name_);
-}
-
-std::string Group::where() const {
-  return fmt::format("operation {} of group '{}'", current_ ? current_->sequence() : next_sequence_,
-                     name_);
 }
 
 }  // namespace paceline::collective

@@ -10,11 +10,9 @@
 #include <string>
 
 #include "paceline/core/collective/carrier/board_carrier.h"
-#include "paceline/core/collective/carrier/program_carrier.h"
 #include "paceline/core/collective/carrier/link_carrier.h"
 #include "paceline/core/collective/carrier/point_to_point.h"
-#include "paceline/core/collective/engine/engine.h"
-#include "paceline/core/collective/carrier/engine_carrier.h"
+#include "paceline/core/collective/group/active_operation.h"
 
 namespace paceline::collective {
 
@@ -46,7 +44,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   static void submit(const std::shared_ptr<Group>& group, Request request);
   // Carries a call that ranks post out here and now, if no rank must be waited for longer than
   // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
-  bool try_at_once(const Request& request);
+  bool try_at_once(Request& request);
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void abort(const std::shared_ptr<Group>& group,
@@ -80,25 +78,23 @@ class Group final : public membership::FrameSink, private transport::Pollable {
     std::vector<std::byte> payload;
     Bytes borrowed;
   };
+  Result<> take(int peer, const transport::FrameHeader& header, Bytes payload, Delivery delivery);
   void begin(Request request);
   void begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
   void begin_next();
   void end_current_if_done();
-  bool carried_by_engine();
   void go_on();
   bool poll() override;
   void be_looked_at();
-  void set_asleep(bool asleep) override { board_calls_.set_asleep(asleep); }
+  void set_asleep(bool asleep) override { board_.set_asleep(asleep); }
   Result<int> member(int world_rank) const;
-  Result<> called(int peer, Bytes payload);
   Result<> past(int peer, const transport::FrameHeader& header);
-  void tell_of_all(int peer, std::uint64_t sequence);
   Clock::time_point asks_at() const;
-  Result<> posted(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
+  Result<> posted(int peer, const transport::FrameHeader& header, Bytes payload, Delivery delivery);
   bool may_come(std::uint64_t sequence) const;
   Failure out_of_turn(int world_rank, std::uint64_t sequence) const;
-  Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
-  std::optional<Failure> compare(int peer, const Call& theirs) const;
+  Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload,
+                      Delivery delivery);
   void check_departed();
   void unwind();
   std::string whom_it_waits_for() const;
@@ -109,7 +105,6 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   bool is_stalled(Clock::time_point now);
   void tell_stall(const std::string& waits) const;
   void on_timer();
-  std::string where() const;  // "operation 12 of group 'world'"
 
   const std::uint32_t id_;
   const std::string name_;
@@ -123,15 +118,14 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   Traffic traffic_;
   PointToPoint point_to_point_;
   const bool share_memory_;  // all members
-  BoardCarrier board_calls_;   // if they do
-  LinkCarrier link_calls_;     // else
-  PostedCalls& posted_calls_;
+  BoardCarrier board_;       // if they do
+  LinkCarrier links_;        // else
+  const OperationContext context_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this
-  std::unique_ptr<ProgramCarrier> current_;
-  std::unique_ptr<EngineCarrier> carriage_;  // of the current operation, when the engine has it
-  std::uint64_t next_sequence_ = 1;            // of the call that will be begun next
-  std::uint64_t posted_ = 0;                   // the call that try_at_once has posted last
+  std::unique_ptr<ActiveOperation> current_;
+  std::uint64_t next_sequence_ = 1;  // of the call that will be begun next
+  std::uint64_t posted_ = 0;         // the call that try_at_once has posted last
   // Frames of the call with next_sequence_, or if that is posted, of the one after it: a peer is at
   // most one call ahead of this rank.
   std::vector<EarlyFrame> early_;

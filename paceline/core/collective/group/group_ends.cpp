@@ -13,14 +13,13 @@ namespace paceline::collective {
 
 void Group::failed(const Failure& why) {
   early_.clear();
-  carriage_.reset();
   if (engine_) engine_->abandon();
-  posted_calls_.take_back();
+  context_.posting.give_up();
   if (current_) {
     current_->give_up();
     const auto work = current_->request().work;
     // It may be in the middle of one of its own methods: it ends when the driver is out of there.
-    reactor_->post([dead = std::shared_ptr<ProgramCarrier>(std::move(current_))] {});
+    reactor_->post([dead = std::shared_ptr<ActiveOperation>(std::move(current_))] {});
     work->finish(why);
   }
   const auto queue = std::move(queue_);
@@ -42,9 +41,8 @@ void Group::check_departed() {
       continue;
     }
     std::string waiting = point_to_point_.waits_for(peer);
-    if (waiting.empty() && current_ &&
-        std::ranges::count(current_->attendance().missing(), peer) > 0) {
-      waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
+    if (waiting.empty() && current_ && std::ranges::count(current_->missing(), peer) > 0) {
+      waiting = current_->description();
     }
     if (waiting.empty()) continue;
     if (auto lost = generation().loss_of(members_.world_rank(peer)))
@@ -80,7 +78,7 @@ void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
 void Group::open() {
   reactor_->run([this] {
     generation().subscribe(id_, this);
-    if (share_memory_) board_calls_.open();
+    if (share_memory_) board_.open();
   });
 }
 
@@ -97,7 +95,7 @@ void Group::close(bool unwinds) {
            {generation().identity().rank}});
     }
     generation().subscribe(id_, nullptr);
-    board_calls_.close();
+    board_.close();
     if (std::exchange(is_looked_at_, false)) reactor_->remove(*this);
     generation().release_group(id_);
     if (timer_) reactor_->poller().cancel(*timer_);
@@ -151,7 +149,7 @@ void Group::arm_timer() {
   if (!queue_.empty()) next = next.sooner(queued_until_);
   if (current_) {
     next = next.sooner(current_->request().deadline);
-    if (current_->attendance().may_ask_all()) next = next.sooner(Deadline::at(asks_at()));
+    if (current_->may_ask_all()) next = next.sooner(Deadline::at(asks_at()));
     if (!stall_told_) next = next.sooner(Deadline::at(looked_at_ + stall_time_ / kLooksInAStall));
   }
   if (next.is_never() || closed_) return;
@@ -181,7 +179,7 @@ std::string Group::silent_hosts() const {
 // "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not
 // called it; .."
 std::string Group::whom_it_waits_for() const {
-  const auto missing = current_->attendance().missing();
+  const auto missing = current_->missing();
   std::string whom;
   if (!missing.empty()) {
     whom = fmt::format("{}, which {} not called it", members_.names(missing),
@@ -191,25 +189,23 @@ std::string Group::whom_it_waits_for() const {
       if (!instead.empty())
         whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
     }
-  } else if (carriage_) {
+  } else if (current_->request().route == Route::engine) {
     whom = "the data, which the library of its engine carries; every rank has called it";
-  } else if (const auto pages = board_calls_.awaited_pages(); current_->done() && !pages.empty()) {
+  } else if (const auto pages = board_.awaited_pages(); current_->done() && !pages.empty()) {
     whom = fmt::format("the shared memory of {}, which called it", members_.names(pages));
   } else {
-    const auto awaited = current_->awaited();
-    whom = awaited.empty()
-               ? fmt::format("{} to take what was sent to it", members_.names(current_->readers()))
-               : fmt::format("data of {}, which {} called it", members_.names(awaited),
-                             awaited.size() == 1 ? "has" : "have");
+    const auto [awaited, to_take] = current_->awaited();
+    whom = to_take ? fmt::format("{} to take what was sent to it", members_.names(awaited))
+                   : fmt::format("data of {}, which {} called it", members_.names(awaited),
+                                 awaited.size() == 1 ? "has" : "have");
   }
-  return fmt::format("{} waits in {} ({}) for {}", members_.name(members_.rank()),
-                     to_string(current_->request().call), where(), whom);
+  return fmt::format("{} waits in {} for {}", members_.name(members_.rank()),
+                     current_->description(), whom);
 }
 
 // Grows while data comes, goes or is worked on.
 std::uint64_t Group::movement() const {
-  return frames_received_ + traffic_.messages_sent + traffic_.bytes_reduced +
-         posted_calls_.movement();
+  return frames_received_ + traffic_.messages_sent + traffic_.bytes_reduced + board_.movement();
 }
 
 bool Group::is_stalled(Clock::time_point now) {
@@ -230,7 +226,9 @@ void Group::on_timer() {
   if (auto late = point_to_point_.overdue(now)) return generation().fail(std::move(*late));
   for (const std::string& transfer : point_to_point_.stalled(now, stall_time_))
     tell_stall(fmt::format("{} waits in {}", members_.name(members_.rank()), transfer));
-  if (current_ && current_->attendance().may_ask_all() && now >= asks_at()) current_->ask_all();
+  if (current_ && current_->may_ask_all() && now >= asks_at()) {
+    if (auto asked = current_->ask_all(); !asked) return generation().fail(asked.error());
+  }
   // An operation that waits behind the current one may be due before it.
   const auto late =
       std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
@@ -240,12 +238,13 @@ void Group::on_timer() {
   if (current_ && (due || (!stall_told_ && is_stalled(now)))) {
     const std::string waits = whom_it_waits_for();
     if (due) {
-      auto blamed = current_->attendance().missing();
-      if (blamed.empty() && current_->done()) blamed = board_calls_.awaited_pages();
-      if (blamed.empty()) blamed = current_->awaited();
-      if (blamed.empty()) blamed = current_->readers();
+      auto blamed = current_->missing();
+      if (blamed.empty() && current_->done()) blamed = board_.awaited_pages();
+      if (blamed.empty()) blamed = current_->awaited().ranks;
       const std::string behind =
-          late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
+          late == queue_.end()
+              ? ""
+              : fmt::format(", and {} behind it", to_string(late->call, late->carrier()));
       const std::string remedy = blamed.empty()
                                      ? "look at what the other ranks do"
                                      : fmt::format("look at what {} {}", members_.names(blamed),

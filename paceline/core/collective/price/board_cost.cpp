@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "paceline/core/collective/building/balanced_tree.h"
 #include "paceline/core/collective/agreement/fingerprint_barrier.h"
+#include "paceline/core/collective/building/balanced_tree.h"
 #include "paceline/core/collective/carrier/board.h"
 
 namespace paceline::collective {
@@ -50,7 +50,8 @@ double board_cost(std::size_t bytes, int owners, const topology::Topology& topol
 double agreement_cost(const topology::Topology& topology, const topology::Profile& profile) {
   const double ranks = topology.ranks(), turns = ranks_of_a_core(topology);
   const double alpha = alpha_of(topology, profile), wake = wake_of(topology, profile);
-  if (topology.ranks() < FingerprintBarrier::kFewestRanks) return turns * (ranks - 1) * alpha + wake;
+  if (topology.ranks() < FingerprintBarrier::kFewestRanks)
+    return turns * (ranks - 1) * alpha + wake;
   return 2 * (turns * alpha + tree_levels(topology.ranks()) * wake);
 }
 

@@ -70,6 +70,14 @@ TEST(CollectiveReport, BandwidthIsBytesOverTimeAndTheBussItsFactorTimesThat) {
   }
 }
 
+TEST(CollectiveReport, TellsWhatTheAutomaticChoiceTook) {
+  CollectiveRow row = rows_of(comparison_of({.bytes = 4}, false), 2, "shm").front();
+  EXPECT_THAT(table_line(row), Not(HasSubstr("automatic:")));
+  row.carrier = "board";
+  EXPECT_THAT(table_line(row), HasSubstr("  automatic: board "));
+  EXPECT_EQ(nlohmann::json::parse(rows_json({row}))[0].at("carrier"), "board");
+}
+
 TEST(CollectiveReport, ErrorsOfTheYardstickCountToo) {
   measure::Comparison comparison = comparison_of({.bytes = 4}, true);
   comparison.yardstick->errors = 2;

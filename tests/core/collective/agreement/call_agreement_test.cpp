@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/core/collective/carrier/link_carrier.h"
-
 namespace paceline::collective {
 namespace {
 
@@ -22,51 +20,69 @@ std::shared_ptr<membership::Generation> generation_of_ranks_that_take_turns() {
 
 struct Waiting {
   const std::shared_ptr<membership::Generation> generation = generation_of_ranks_that_take_turns();
+  const std::string group = "world";
   Members members{generation, Members::all_of(*generation)};
   Traffic traffic;
-  LinkCarrier posted_calls{members, 1, traffic};
-  FrameMark mark{.group = 1, .sequence = 7, .descriptor = 42};
   Request request{.call = {.operation = Operation::barrier}};
-  CallAgreement attendance{members, posted_calls, mark, request, traffic};
+  CallAgreement agreement{members, group, 1, 7, request, traffic};
 
-  Waiting() { attendance.begin(); }
+  Waiting() {
+    EXPECT_TRUE(agreement.suits_barrier());
+    agreement.begin_barrier();
+  }
 };
 
 TEST(CallAgreement, WaitsForAssentAndHasNotToldItsCall) {
   const Waiting rank;
-  EXPECT_FALSE(rank.attendance.is_posted());
-  EXPECT_FALSE(rank.attendance.is_over());
-  EXPECT_TRUE(rank.attendance.may_ask_all());
-  EXPECT_EQ(rank.attendance.missing().size(), std::size_t{kRanks - 1});
+  EXPECT_FALSE(rank.agreement.record().is_complete());
+  EXPECT_TRUE(rank.agreement.may_ask_all());
+  EXPECT_EQ(rank.agreement.missing().size(), std::size_t{kRanks - 1});
 }
 
 // The peer asks who has called: it must not take this rank for one that has not.
 TEST(CallAgreement, ARankThatIsToldACallTellsItsOwn) {
   Waiting rank;
-  rank.attendance.hear_call(3, rank.request.call);
-  EXPECT_FALSE(rank.attendance.may_ask_all()) << "it has told all";
-  EXPECT_EQ(rank.attendance.missing(), (std::vector{1, 2, 4, 5, 6, 7, 8}));
+  rank.agreement.on_call(3, rank.request.call);
+  EXPECT_FALSE(rank.agreement.may_ask_all()) << "it has told all";
+  EXPECT_EQ(rank.agreement.missing(), (std::vector{1, 2, 4, 5, 6, 7, 8}));
 }
 
-TEST(CallAgreement, AMessageOfAnotherCallIsNotHeededAndMakesARankTellItsOwn) {
+TEST(CallAgreement, AMessageOfAnotherCallIsNotAcceptedAndMakesARankTellItsOwn) {
   Waiting rank;
-  EXPECT_TRUE(rank.attendance.heeds(rank.mark.header(transport::FrameType::data)));
-  EXPECT_TRUE(rank.attendance.may_ask_all());
-  FrameMark other = rank.mark;
-  other.descriptor = 43;
-  EXPECT_FALSE(rank.attendance.heeds(other.header(transport::FrameType::data)));
-  EXPECT_FALSE(rank.attendance.may_ask_all());
+  EXPECT_TRUE(rank.agreement.accepts(rank.agreement.mark().header(transport::FrameType::data)));
+  EXPECT_TRUE(rank.agreement.may_ask_all());
+  FrameMark other = rank.agreement.mark();
+  ++other.descriptor;
+  EXPECT_FALSE(rank.agreement.accepts(other.header(transport::FrameType::data)));
+  EXPECT_FALSE(rank.agreement.may_ask_all());
 }
 
-TEST(CallAgreement, IsOverWhenAllHaveToldTheirCalls) {
+TEST(CallAgreement, IsReachedWhenAllHaveToldTheirCalls) {
   Waiting rank;
   for (int peer = 1; peer < kRanks; ++peer) {
-    EXPECT_FALSE(rank.attendance.is_over());
-    rank.attendance.hear_call(peer, rank.request.call);
+    EXPECT_FALSE(rank.agreement.record().is_complete());
+    rank.agreement.on_call(peer, rank.request.call);
   }
-  EXPECT_TRUE(rank.attendance.is_over());
-  EXPECT_TRUE(rank.attendance.missing().empty());
-  EXPECT_FALSE(rank.attendance.knows_by_assent());
+  EXPECT_TRUE(rank.agreement.record().is_complete());
+  EXPECT_TRUE(rank.agreement.missing().empty());
+  EXPECT_FALSE(rank.agreement.barrier_is_complete());
+}
+
+TEST(CallAgreement, ACallThatDiffersOrCannotBeReadNamesItsRank) {
+  const Waiting rank;
+  Call other = rank.request.call;
+  other.operation = Operation::all_reduce;
+  const auto mismatch = rank.agreement.check_call(4, encode(other));
+  ASSERT_FALSE(mismatch);
+  EXPECT_EQ(mismatch.error().fault, Fault::mismatch);
+  EXPECT_EQ(mismatch.error().ranks, (std::vector{0, 4}));
+  EXPECT_NE(mismatch.error().what.find("in operation 7 of group 'world' rank 0 called barrier"),
+            std::string::npos)
+      << mismatch.error().what;
+  const auto malformed = rank.agreement.check_call(5, {});
+  ASSERT_FALSE(malformed);
+  EXPECT_EQ(malformed.error().ranks, std::vector{5});
+  EXPECT_TRUE(rank.agreement.check_call(4, encode(rank.request.call)).value());
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ struct OnTheWay {
   std::uint32_t round;
 };
 
-constexpr FingerprintBarrier::Form kForms[] = {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree};
+constexpr FingerprintBarrier::Form kForms[] = {FingerprintBarrier::Form::dissemination,
+                                               FingerprintBarrier::Form::tree};
 
 // Ranks whose frames arrive in any order.
 class Assents {
@@ -101,7 +102,8 @@ TEST(FingerprintBarrier, TakesLgFramesOfEachRankOrTwoForEachEdgeOfATree) {
       assents.deliver_all();
       const std::vector<int>& told = assents.told();
       const int all = std::accumulate(told.begin(), told.end(), 0);
-      EXPECT_EQ(all, form == FingerprintBarrier::Form::tree ? 2 * (ranks - 1) : ranks * tree_levels(ranks));
+      EXPECT_EQ(all, form == FingerprintBarrier::Form::tree ? 2 * (ranks - 1)
+                                                            : ranks * tree_levels(ranks));
       EXPECT_LE(*std::ranges::max_element(told), tree_levels(ranks)) << ranks << " ranks";
     }
   }

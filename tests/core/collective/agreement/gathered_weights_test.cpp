@@ -16,7 +16,8 @@ struct Rank {
 std::vector<Rank> ranks_of(FingerprintBarrier::Form form, int ranks) {
   std::vector<Rank> all;
   for (int rank = 0; rank < ranks; ++rank)
-    all.push_back({FingerprintBarrier(form, rank, ranks), GatheredWeights(form, rank, ranks, 0.5 + rank)});
+    all.push_back(
+        {FingerprintBarrier(form, rank, ranks), GatheredWeights(form, rank, ranks, 0.5 + rank)});
   return all;
 }
 
@@ -37,7 +38,8 @@ bool tell_all(std::vector<Rank>& ranks) {
 }
 
 TEST(GatheredWeights, AreKnownToAllRanksByRankWhenTheAssentIsComplete) {
-  for (const FingerprintBarrier::Form form : {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree}) {
+  for (const FingerprintBarrier::Form form :
+       {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree}) {
     for (int count = 2; count <= 33; ++count) {
       auto ranks = ranks_of(form, count);
       while (tell_all(ranks)) continue;
@@ -52,7 +54,8 @@ TEST(GatheredWeights, AreKnownToAllRanksByRankWhenTheAssentIsComplete) {
 }
 
 TEST(GatheredWeights, TakeNothingOfAnotherLength) {
-  for (const FingerprintBarrier::Form form : {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree}) {
+  for (const FingerprintBarrier::Form form :
+       {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree}) {
     FingerprintBarrier assent(form, 0, 9);
     GatheredWeights weights(form, 0, 9, 1);
     const auto heard = assent.hear(form == FingerprintBarrier::Form::tree ? 1 : 8, 0);

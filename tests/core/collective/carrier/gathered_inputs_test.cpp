@@ -12,7 +12,8 @@
 namespace paceline::collective::testing {
 namespace {
 
-constexpr FingerprintBarrier::Form kForms[] = {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree};
+constexpr FingerprintBarrier::Form kForms[] = {FingerprintBarrier::Form::dissemination,
+                                               FingerprintBarrier::Form::tree};
 
 LocalWorldOptions options_of(FingerprintBarrier::Form form, int ranks) {
   return {.share_memory = false,
@@ -86,11 +87,12 @@ class GatheredInputsOfOne : public ::testing::Test {
   }
   std::vector<std::int32_t> input = {1, 2}, output = {7, 7};
   Request request;
+  Traffic traffic;
 };
 
 TEST_F(GatheredInputsOfOne, AFrameOfAnotherLengthIsRefusedAndWritesNothing) {
   for (const FingerprintBarrier::Form form : kForms) {
-    GatheredInputs inputs(form, 1, 8, request);
+    GatheredInputs inputs(form, 1, 8, request, traffic);
     for (const int of_ranks : {0, 1, 2, 4}) {
       for (const std::size_t bytes : {0, 4, 8 * of_ranks + 8, 1000}) {
         if (of_ranks == 0 && bytes == 8) continue;
@@ -104,7 +106,7 @@ TEST_F(GatheredInputsOfOne, AFrameOfAnotherLengthIsRefusedAndWritesNothing) {
 }
 
 TEST_F(GatheredInputsOfOne, NothingIsWrittenBeforeTheEnd) {
-  GatheredInputs inputs(FingerprintBarrier::Form::dissemination, 0, 2, request);
+  GatheredInputs inputs(FingerprintBarrier::Form::dissemination, 0, 2, request, traffic);
   const std::vector<std::int32_t> theirs = {10, 20};
   ASSERT_TRUE(inputs.put({.is_told = false, .rank = 1, .round = 0, .of_ranks = 1, .distance = 1},
                          std::as_bytes(std::span(theirs))));

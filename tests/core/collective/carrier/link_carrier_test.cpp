@@ -111,13 +111,13 @@ TEST(LinkCarrier, AmongSeveralCarryWhatIsShortEnoughAndMessagesCarryTheRest) {
 }
 
 // Rank 0 of 2, whose peer's frames the test makes up.
-class LinkCallsOfOne : public ::testing::Test {
+class LinkCarrierOfOne : public ::testing::Test {
  protected:
-  LinkCallsOfOne()
+  LinkCarrierOfOne()
       : generation(std::make_shared<membership::Generation>(
             membership::GenerationIdentity{.rank = 0, .size = 2})),
         members(generation, {0, 1}),
-        calls(members, 0, traffic) {
+        carrier(members, 0, traffic) {
     request.call = {.operation = Operation::all_reduce, .dtype = Dtype::i32, .count = 2};
     request.fingerprint = 5;
     request.input = {reinterpret_cast<const std::byte*>(input.data()), 2, Dtype::i32};
@@ -126,11 +126,13 @@ class LinkCallsOfOne : public ::testing::Test {
 
   Result<> receive(std::uint64_t sequence, std::size_t bytes, std::uint64_t print = 5) {
     const auto payload = test::pattern(bytes, 1);
-    return calls.received(1, {.type = FrameType::posted, .sequence = sequence, .descriptor = print},
-                          payload, false);
+    return carrier.received(1,
+                            {.type = FrameType::posted, .sequence = sequence, .descriptor = print},
+                            payload, Delivery::payload);
   }
-  PostedCalls::Progress advance(std::uint64_t sequence) {
-    return calls.advance(sequence, request).value();
+  Progress advance(std::uint64_t sequence) {
+    EXPECT_TRUE(carrier.begin(sequence, request));
+    return carrier.advance().value();
   }
 
   std::vector<std::int32_t> input = {1, 2}, output = {7, 7};
@@ -138,21 +140,21 @@ class LinkCallsOfOne : public ::testing::Test {
   Traffic traffic;
   std::shared_ptr<membership::Generation> generation;
   Members members;
-  LinkCarrier calls;
+  LinkCarrier carrier;
 };
 
-TEST_F(LinkCallsOfOne, WhoeverPostsSomethingElseSendsAllToTheirCalls) {
-  EXPECT_EQ(advance(1), PostedCalls::Progress::waiting);
+TEST_F(LinkCarrierOfOne, WhoeverPostsSomethingElseSendsAllToTheirCalls) {
+  EXPECT_EQ(advance(1), Progress::waiting);
   ASSERT_TRUE(receive(1, 8, 6));
-  EXPECT_EQ(advance(1), PostedCalls::Progress::by_messages) << "another call";
+  EXPECT_EQ(advance(1), Progress::by_messages) << "another call";
   ASSERT_TRUE(receive(2, 4));
-  EXPECT_EQ(advance(2), PostedCalls::Progress::by_messages) << "another length";
+  EXPECT_EQ(advance(2), Progress::by_messages) << "another length";
   EXPECT_EQ(output, std::vector<std::int32_t>(2, 7));
   ASSERT_TRUE(receive(3, 8));
-  EXPECT_EQ(advance(3), PostedCalls::Progress::done);
+  EXPECT_EQ(advance(3), Progress::done);
 }
 
-TEST_F(LinkCallsOfOne, ASecondPostAndOneThatIsTooLongAreRefused) {
+TEST_F(LinkCarrierOfOne, ASecondPostAndOneThatIsTooLongAreRefused) {
   ASSERT_TRUE(receive(1, 8));
   const auto again = receive(1, 8);
   ASSERT_FALSE(again);
@@ -162,10 +164,10 @@ TEST_F(LinkCallsOfOne, ASecondPostAndOneThatIsTooLongAreRefused) {
   EXPECT_TRUE(receive(2, LinkCarrier::kLongestInput));
 }
 
-TEST_F(LinkCallsOfOne, NothingIsPlacedForAnOperationThatThisRankIsNotIn) {
+TEST_F(LinkCarrierOfOne, NothingIsPlacedForAnOperationThatThisRankIsNotIn) {
   for (const std::uint64_t sequence : {0, 1, 2}) {
     EXPECT_TRUE(
-        calls.place(1, {.type = FrameType::posted, .sequence = sequence, .length = 8}).empty());
+        carrier.place(1, {.type = FrameType::posted, .sequence = sequence, .length = 8}).empty());
   }
 }
 

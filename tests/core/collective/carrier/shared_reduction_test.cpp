@@ -19,7 +19,6 @@ namespace paceline::collective {
 namespace {
 
 using Mapped = SharedReduction::Memory;
-using Progress = SharedReduction::Progress;
 using Segments = std::map<std::uint64_t, Mapped>;
 
 constexpr std::uint64_t kData = 1, kStage = 2;
@@ -232,7 +231,7 @@ void run(const Setting& setting) {
     const std::size_t turn = world.numbers().below(left.size()), rank = left[turn];
     const auto progress = running[rank]->advance();
     ASSERT_TRUE(progress) << progress.error().what;
-    const bool waits = progress.value() == Progress::waiting;
+    const bool waits = progress.value() == Progress::soon;
     ASSERT_FALSE(waits && running[rank]->awaited().empty()) << label(setting);
     idle = waits ? idle + 1 : 0;
     if (progress.value() != Progress::done) continue;
@@ -306,10 +305,10 @@ TEST(SharedReduction, WaitsForMemoryThatIsNotKnownYet) {
   world.post(1);
   SharedReduction &first = world.begin(0), &second = world.begin(1);
   world.forget(1, kData);
-  EXPECT_EQ(first.advance().value(), Progress::waiting);
+  EXPECT_EQ(first.advance().value(), Progress::soon);
   EXPECT_EQ(first.awaited(), std::vector{1});
   EXPECT_EQ(second.advance().value(), Progress::moved);
-  EXPECT_EQ(second.advance().value(), Progress::waiting) << "the first one may not come to have it";
+  EXPECT_EQ(second.advance().value(), Progress::soon) << "the first one may not come to have it";
   EXPECT_EQ(second.awaited(), std::vector{0});
   world.know(1, kData, 1 << 20);
   EXPECT_EQ(first.advance().value(), Progress::moved);
@@ -324,7 +323,7 @@ TEST(SharedReduction, LeavesBeforeItTouchesAnythingWhereARankWillNotHaveTheMemor
   SharedReduction &first = world.begin(0), &second = world.begin(1);
   world.withhold(1, kData);
   EXPECT_EQ(second.advance().value(), Progress::moved);
-  EXPECT_EQ(second.advance().value(), Progress::waiting);
+  EXPECT_EQ(second.advance().value(), Progress::soon);
   EXPECT_EQ(first.advance().value(), Progress::moved) << "it tells so";
   EXPECT_EQ(first.withheld(), std::vector{1});
   EXPECT_EQ(second.advance().value(), Progress::by_messages);
@@ -398,7 +397,7 @@ TEST(SharedReduction, MovesWithEachPieceOfAnyRank) {
   ASSERT_EQ(second.advance().value(), Progress::moved);
   const std::uint64_t after = first.movement();
   EXPECT_NE(before, after);
-  ASSERT_NE(first.advance().value(), Progress::waiting);
+  ASSERT_NE(first.advance().value(), Progress::soon);
   EXPECT_NE(first.movement(), after);
 }
 
@@ -438,7 +437,7 @@ TEST(SharedReduction, WaitsForAHiddenBufferThatIsGoneForWhoHidesItWillSayWhy) {
     world.post(0);
     world.post(1);
     SharedReduction& first = world.begin(0);
-    EXPECT_EQ(first.advance().value(), Progress::waiting);
+    EXPECT_EQ(first.advance().value(), Progress::soon);
     EXPECT_EQ(first.awaited(), std::vector{1});
     ASSERT_TRUE(gone.open());
     EXPECT_EQ(first.advance().value(), Progress::moved);
@@ -453,8 +452,7 @@ TEST(SharedReduction, SumsAPieceUpOnceHoweverOftenItIsWritten) {
   world.post(0);
   world.post(1);
   SharedReduction& first = world.begin(0);
-  for (int attempt = 0; attempt < 3; ++attempt)
-    EXPECT_EQ(first.advance().value(), Progress::waiting);
+  for (int attempt = 0; attempt < 3; ++attempt) EXPECT_EQ(first.advance().value(), Progress::soon);
   ASSERT_TRUE(gone.open());
   EXPECT_EQ(first.advance().value(), Progress::moved);
   EXPECT_TRUE(world.begins_with_sum(gone.data(), 4096));
@@ -467,7 +465,7 @@ TEST(SharedReduction, WritesNothingToARankThatHasForbiddenIt) {
   SharedReduction& first = world.begin(0);
   ASSERT_TRUE(world.board(1).forbid_writes());
   world.spoil(1);
-  EXPECT_EQ(first.advance().value(), Progress::waiting);
+  EXPECT_EQ(first.advance().value(), Progress::soon);
   EXPECT_TRUE(world.is_spoilt(1));
 }
 

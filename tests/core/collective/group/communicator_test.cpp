@@ -164,6 +164,34 @@ TEST(Communicator, CarriesACallOnTheBoardByItsNameWhereRanksShareMemory) {
   }
 }
 
+TEST(Communicator, TellsWhatCarriesACall) {
+  constexpr std::size_t kLong = 64 << 20;
+  for (const auto& [options, shortest, longest] :
+       {std::tuple{kShared, "board", "board"}, {kTcp, "links", "direct"}}) {
+    run_ranks(2, options, [&](Job& job) {
+      const Communicator& world = job.world();
+      EXPECT_EQ(world.carrier(Operation::all_reduce, 4), shortest);
+      EXPECT_EQ(world.carrier(Operation::barrier, 0), shortest);
+      EXPECT_EQ(world.carrier(Operation::all_reduce, kLong), longest);
+      EXPECT_EQ(world.carrier(Operation::all_gather, kLong),
+                world.forecasts(Operation::all_gather, kLong).front().algorithm);
+    });
+  }
+}
+
+TEST(Communicator, AVerdictNamesWhatCarriesTheCall) {
+  for (const auto& [options, carrier] : {std::pair{kShared, "by board"}, {kTcp, "by links"}}) {
+    run_ranks(2, options, [&](Job& job) {
+      job.world().barrier().wait();
+      if (job.rank() == 1) return;
+      std::vector<float> values(10);
+      const Failure failure =
+          failure_of([&] { job.world().all_reduce(buffer_of(values), {.within = 100ms}).wait(); });
+      EXPECT_THAT(failure.what, HasSubstr(fmt::format("all_reduce f32[10] sum {}", carrier)));
+    });
+  }
+}
+
 TEST(Communicator, RefusesTheBoardByNameWhereThereIsNoneOrTheCallDoesNotSuitIt) {
   const auto expect_misuse = [](const auto& call, const std::string& text) {
     const Failure failure = failure_of([&] { call().wait(); });

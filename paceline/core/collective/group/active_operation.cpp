@@ -1,0 +1,161 @@
+#include "paceline/core/collective/group/active_operation.h"
+
+#include <fmt/format.h>
+
+#include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/carrier/engine_carrier.h"
+#include "paceline/core/collective/carrier/program_carrier.h"
+
+namespace paceline::collective {
+
+using transport::FrameHeader;
+using transport::FrameType;
+
+ActiveOperation::ActiveOperation(const OperationContext& context, std::uint64_t sequence,
+                                 Request request)
+    : context_(context),
+      request_(std::move(request)),
+      agreement_(context.members, context.group_name, context.group, sequence, request_,
+                 context.traffic) {}
+
+Result<> ActiveOperation::start() {
+  using Stand = PostingCarrier::Stand;
+  const Stand stand =
+      collective::is_posted(request_.route) ? context_.posting.stand() : Stand::over;
+  if (stand == Stand::ready) {
+    carrier_ = &context_.posting;
+    return carrier_->begin(sequence(), request_);
+  }
+  if (request_.route == Route::gathered) {
+    const Members& members = context_.members;
+    inputs_.emplace(FingerprintBarrier::form_of(members), members.rank(), members.size(), request_,
+                    context_.traffic);
+  }
+  if (stand == Stand::awaited || !agreement_.suits_barrier()) agreement_.call_all();
+  else agreement_.begin_barrier(inputs_ ? &*inputs_ : nullptr);
+  if (auto begun = carry_by_messages(); !begun) return begun;
+  return go_on();
+}
+
+Result<> ActiveOperation::carry_by_messages() {
+  const auto on_done = [this] {
+    is_carried_ = true;
+    context_.on_done();
+  };
+  if (request_.route == Route::engine)
+    own_ = std::make_unique<EngineCarrier>(*context_.engine, context_.reactor, context_.members,
+                                           agreement_.record(), on_done);
+  else
+    own_ =
+        std::make_unique<ProgramCarrier>(context_.members, agreement_, context_.traffic, on_done);
+  carrier_ = own_.get();
+  return carrier_->begin(sequence(), request_);
+}
+
+Result<Progress> ActiveOperation::advance() {
+  auto progress = carrier_->advance();
+  if (!progress) return progress;
+  if (*progress == Progress::by_messages) {
+    agreement_.call_all();
+    if (auto begun = carry_by_messages(); !begun) return begun.error();
+    return advance();
+  }
+  if (*progress != Progress::done || is_carried_) return progress;
+  if (is_posted()) agreement_.all_have_called();
+  is_carried_ = true;
+  return progress;
+}
+
+Result<> ActiveOperation::go_on() {
+  if (auto advanced = advance(); !advanced) return advanced.error();
+  return Done{};
+}
+
+Result<Progress> ActiveOperation::look_at_post() {
+  if (!is_posted()) return Progress::waiting;
+  auto progress = advance();
+  if (progress && !is_posted()) return Progress::moved;  // it is over, or goes by messages
+  return progress;
+}
+
+// The peer does not wait for this rank's post.
+Result<> ActiveOperation::leave_post(int peer) {
+  if (!is_posted()) return Done{};
+  context_.posting.leave(peer);
+  agreement_.call_all();
+  return carry_by_messages();
+}
+
+std::string ActiveOperation::description() const {
+  const std::string_view carrier = is_posted() ? request_.carrier() : request_.call.algorithm;
+  return fmt::format("{} ({})", to_string(request_.call, carrier), agreement_.where());
+}
+
+// --- frames --------------------------------------------------------------------------------------
+
+MutableBytes ActiveOperation::place(int peer, const FrameHeader& header) {
+  return is_posted() ? MutableBytes() : carrier_->place(peer, header);
+}
+
+Result<> ActiveOperation::received(int peer, const FrameHeader& header, Bytes payload,
+                                   Delivery delivery) {
+  if (header.type == FrameType::call) return called(peer, payload);
+  if (auto left = leave_post(peer); !left) return left;
+  if (header.type == FrameType::assent) return assented(peer, header, payload);
+  if (agreement_.accepts(header)) {
+    if (auto taken = carrier_->received(peer, header, payload, delivery); !taken) return taken;
+  }
+  return go_on();
+}
+
+Result<> ActiveOperation::called(int peer, Bytes payload) {
+  auto call = agreement_.check_call(peer, payload);
+  if (!call) return call.error();
+  if (!*call) return Done{};
+  if (auto left = leave_post(peer); !left) return left;
+  agreement_.on_call(peer, **std::move(call));
+  return go_on();
+}
+
+Result<> ActiveOperation::assented(int peer, const FrameHeader& header, Bytes payload) {
+  if (auto heard = agreement_.on_assent(peer, header, payload); !heard) return heard;
+  if (inputs_ && agreement_.barrier_is_complete()) inputs_->finish();
+  return agreement_.record().is_complete() ? go_on() : Done{};
+}
+
+Result<> ActiveOperation::ask_all() {
+  agreement_.call_all();
+  return go_on();
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+std::vector<int> ActiveOperation::missing() const {
+  std::vector<int> ranks = agreement_.missing();
+  if (is_posted())
+    std::erase_if(ranks, [&](int rank) { return context_.posting.has_posted(rank, sequence()); });
+  return ranks;
+}
+
+Awaited ActiveOperation::awaited() const {
+  if (is_posted()) return carrier_->awaited();
+  if (auto ranks = agreement_.awaited()) return {.ranks = *std::move(ranks)};
+  return carrier_->awaited();
+}
+
+bool ActiveOperation::done() const {
+  return is_carried_ && agreement_.record().is_complete() && (!inputs_ || inputs_->is_finished()) &&
+         !context_.posting.is_sending();
+}
+
+void ActiveOperation::publish() {
+  request_.work->total_weight = agreement_.record().total_weight();
+  for (int rank = 0; rank < context_.members.size(); ++rank)
+    request_.work->notes.push_back(agreement_.record().call_of(rank)->note);
+}
+
+void ActiveOperation::give_up() {
+  if (own_) own_->give_up();
+}
+
+}  // namespace paceline::collective
