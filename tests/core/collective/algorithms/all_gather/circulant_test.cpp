@@ -12,17 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::all_gather, "circulant");
 }
 
-TEST(CirculantAllGather, IsThisPictureFor4Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
-            "round 0: recv from 2: output(2)\n"
-            "         send to 0: input(1)\n"
-            "round 1: recv from 3: output(3)\n"
-            "         recv from 3: output(0)\n"
-            "         send to 3: input(1)\n"
-            "         send to 3: output(2)\n"
-            "         copy: output(1) = input(1)\n");
-}
-
 TEST(CirculantAllGather, TakesTheFewestRoundsAndTheFewestChunksForAnyCount) {
   for (int ranks = 2; ranks <= kProofRanks; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
@@ -36,10 +25,6 @@ TEST(CirculantAllGather, TakesTheFewestRoundsAndTheFewestChunksForAnyCount) {
 
 TEST(CirculantAllGather, IsProvenForManyRanks) {
   for (const int ranks : {127}) EXPECT_EQ(fault_of(algorithm(), ranks), "");
-}
-
-TEST(CirculantAllGather, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}), (Program{.chunks = 1, .rounds = {{copy(input(0), output(0))}}}));
 }
 
 }  // namespace

@@ -11,17 +11,6 @@ Algorithm algorithm() {
   return built_in(Operation::all_gather, "direct");
 }
 
-TEST(DirectAllGather, IsThisPictureFor4Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
-            "round 0: store to 2: input(1) into output(1)\n"
-            "         recv from 2: output(2)\n"
-            "         store to 3: input(1) into output(1)\n"
-            "         recv from 3: output(3)\n"
-            "         store to 0: input(1) into output(1)\n"
-            "         recv from 0: output(0)\n"
-            "         copy: output(1) = input(1)\n");
-}
-
 TEST(DirectAllGather, SendsItsChunkToEachPeerInOneRound) {
   for (int ranks = 1; ranks <= 33; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);

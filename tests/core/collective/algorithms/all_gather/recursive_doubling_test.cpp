@@ -12,17 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::all_gather, "recursive_doubling");
 }
 
-TEST(RecursiveDoublingAllGather, IsThisPictureFor4Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
-            "round 0: recv from 0: output(0)\n"
-            "         send to 0: input(1)\n"
-            "round 1: recv from 3: output(2)\n"
-            "         recv from 3: output(3)\n"
-            "         send to 3: output(0)\n"
-            "         send to 3: input(1)\n"
-            "         copy: output(1) = input(1)\n");
-}
-
 TEST(RecursiveDoublingAllGather, TakesTheFewestRoundsAndTheFewestChunks) {
   for (const int ranks : rank_counts(algorithm(), 2 * kProofRanks)) {
     const Proof proof = proof_of(algorithm(), ranks);

@@ -20,34 +20,6 @@ std::vector<int> block_sizes(int ranks) {
   return sizes;
 }
 
-TEST(BinaryBlocksAllReduce, IsThisPictureFor7Ranks) {
-  const auto programs = programs_of(algorithm(), 7);
-  EXPECT_EQ(to_string(programs[1]),
-            "round 0: send to 0: input(0)\n"
-            "         send to 0: input(1)\n"
-            "         recv_reduce from 0: output(2) = received OP input(2)\n"
-            "         recv_reduce from 0: output(3) = received OP input(3)\n"
-            "round 1: send to 3: output(3)\n"
-            "         recv_reduce from 3: output(2) = output(2) OP received\n"
-            "round 2: recv_reduce from 5: output(2) = output(2) OP received, complete\n"
-            "round 3: send to 5: output(2)\n"
-            "round 4: recv from 3: output(3)\n"
-            "         send to 3: output(2)\n"
-            "round 5: recv from 0: output(0)\n"
-            "         recv from 0: output(1)\n"
-            "         send to 0: output(2)\n"
-            "         send to 0: output(3)\n");
-  EXPECT_EQ(to_string(programs[6]),
-            "round 0: send to 4: input(0)\n"
-            "         send to 4: input(1)\n"
-            "         send to 5: input(2)\n"
-            "         send to 5: input(3)\n"
-            "round 1: recv from 4: output(0)\n"
-            "         recv from 4: output(1)\n"
-            "         recv from 5: output(2)\n"
-            "         recv from 5: output(3)\n");
-}
-
 TEST(BinaryBlocksAllReduce, SendsWhatTheBlocksSayAndHidesTheSmallOnes) {
   for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
@@ -78,11 +50,6 @@ TEST(BinaryBlocksAllReduce, SumsByTheBalancedTreeInRankOrderForAnyCount) {
     EXPECT_EQ(tree, proof_of(built_in(Operation::all_reduce, "direct"), ranks).tree);
     EXPECT_EQ(tree, proof_of(built_in(Operation::all_reduce, "binomial"), ranks).tree);
   }
-}
-
-TEST(BinaryBlocksAllReduce, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}),
-            (Program{.chunks = 1, .rounds = {{completing(copy(input(0), output(0)))}}}));
 }
 
 }  // namespace

@@ -12,39 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::all_reduce, "hierarchical");
 }
 
-TEST(HierarchicalAllReduce, IsThisPictureForTwoHostsOfTwo) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1, .groups = {{0, 1}, {2, 3}}})),
-            "round 0: send to 0: input(0)\n"
-            "         send to 0: input(1)\n"
-            "         recv from 0: scratch(0, 2)\n"
-            "         recv from 0: scratch(1, 3)\n"
-            "round 1: reduce: output(2) = scratch(0, 2) OP input(2)\n"
-            "         reduce: output(3) = scratch(1, 3) OP input(3)\n"
-            "round 2: send to 3: output(3)\n"
-            "         recv from 3: scratch(1, 2)\n"
-            "round 3: reduce: output(2) = output(2) OP scratch(1, 2), complete\n"
-            "round 4: send to 3: output(2)\n"
-            "         recv from 3: output(3)\n"
-            "round 5: store to 0: output(2) into output(2)\n"
-            "         store to 0: output(3) into output(3)\n"
-            "         recv from 0: output(0)\n"
-            "         recv from 0: output(1)\n");
-}
-
-TEST(HierarchicalAllReduce, IsThisPictureForHostsOfTwoAndOne) {
-  const Shape shape{.ranks = 3, .groups = {{0, 1}, {2}}};
-  EXPECT_EQ(to_string(programs_of(algorithm(), shape)[0]),
-            "round 0: recv_reduce from 1: output(0) = input(0) OP received\n"
-            "         recv_reduce from 1: output(1) = input(1) OP received\n"
-            "round 1: send to 2: output(1)\n"
-            "         recv from 2: scratch(1, 0)\n"
-            "round 2: reduce: output(0) = output(0) OP scratch(1, 0), complete\n"
-            "round 3: send to 2: output(0)\n"
-            "         recv from 2: output(1)\n"
-            "round 4: send to 1: output(0)\n"
-            "         send to 1: output(1)\n");
-}
-
 TEST(HierarchicalAllReduce, IsProvenForAnyHosts) {
   SeededNumbers numbers(test::seed(20260));
   for (int ranks = 1; ranks <= (test::kSanitized ? 12 : 64); ++ranks) {

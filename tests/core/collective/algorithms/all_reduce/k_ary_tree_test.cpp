@@ -12,20 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::all_reduce, "k_ary_tree");
 }
 
-TEST(KAryTreeAllReduce, IsThisPictureFor6Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 6, .rank = 1})),
-            "round 0: recv_reduce from 3: scratch(1, 0) = input(0) OP received\n"
-            "         recv from 4: scratch(0, 0)\n"
-            "round 1: reduce: scratch(1, 0) = scratch(1, 0) OP scratch(0, 0)\n"
-            "round 2: send to 0: scratch(1, 0)\n"
-            "round 3: recv from 0: output(0)\n"
-            "round 4: send to 3: output(0)\n"
-            "         send to 4: output(0)\n");
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 6, .rank = 5})),
-            "round 0: send to 2: input(0)\n"
-            "round 1: recv from 2: output(0)\n");
-}
-
 TEST(KAryTreeAllReduce, TakesTwiceTheHeightOfTheTreeAndTheBufferOncePerEdge) {
   for (const int radix : {1, 2, 3, 4, 8}) {
     for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
@@ -51,11 +37,6 @@ TEST(KAryTreeAllReduce, SumsTheOwnPartFirstThenTheChildren) {
 
 TEST(KAryTreeAllReduce, NeedsAtLeastOneChild) {
   EXPECT_FALSE(algorithm().fits({.ranks = 4, .radix = 0}));
-}
-
-TEST(KAryTreeAllReduce, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}),
-            (Program{.chunks = 1, .rounds = {{completing(copy(input(0), output(0)))}}}));
 }
 
 }  // namespace

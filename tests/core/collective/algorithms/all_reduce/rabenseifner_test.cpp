@@ -18,27 +18,6 @@ int power_below(int ranks) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
 }
 
-TEST(RabenseifnerAllReduce, IsThisPictureFor4And3Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
-            "round 0: send to 0: input(0)\n"
-            "         send to 0: input(1)\n"
-            "         recv_reduce from 0: output(2) = received OP input(2)\n"
-            "         recv_reduce from 0: output(3) = received OP input(3)\n"
-            "round 1: send to 3: output(3)\n"
-            "         recv_reduce from 3: output(2) = output(2) OP received, complete\n"
-            "round 2: recv from 3: output(3)\n"
-            "         send to 3: output(2)\n"
-            "round 3: recv from 0: output(0)\n"
-            "         recv from 0: output(1)\n"
-            "         send to 0: output(2)\n"
-            "         send to 0: output(3)\n");
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 3, .rank = 0})),
-            "round 0: send to 1: input(0)\n"
-            "         send to 1: input(1)\n"
-            "round 1: recv from 1: output(0)\n"
-            "         recv from 1: output(1)\n");
-}
-
 TEST(RabenseifnerAllReduce, IsAPowerOfTwoAndWhatTheRanksBeyondItHandOver) {
   for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
@@ -68,11 +47,6 @@ TEST(RabenseifnerAllReduce, IsTheBalancedTreeWhereTheOnesOfTheCountFormOneRun) {
   }
   EXPECT_EQ(balanced, one_run);
   EXPECT_EQ(proof_of(algorithm(), 5).tree, "(((0+1)+2)+(3+4))");
-}
-
-TEST(RabenseifnerAllReduce, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}),
-            (Program{.chunks = 1, .rounds = {{completing(copy(input(0), output(0)))}}}));
 }
 
 }  // namespace

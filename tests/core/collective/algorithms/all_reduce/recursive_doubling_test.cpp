@@ -12,19 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::all_reduce, "recursive_doubling");
 }
 
-TEST(RecursiveDoublingAllReduce, IsThisPictureFor3And4Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 2})),
-            "round 0: send to 3: input(0)\n"
-            "         recv_reduce from 3: scratch(0, 0) = input(0) OP received\n"
-            "round 1: send to 0: scratch(0, 0)\n"
-            "         recv_reduce from 0: output(0) = received OP scratch(0, 0), complete\n");
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 3, .rank = 2})),
-            "round 0: send to 0: input(0)\n"
-            "         send to 1: input(0)\n"
-            "         recv_reduce from 0: scratch(0, 0) = received OP input(0), complete\n"
-            "round 1: copy: output(0) = scratch(0, 0)\n");
-}
-
 TEST(RecursiveDoublingAllReduce, TakesOneRoundForEachLevelOfTheTree) {
   for (const int ranks : {2, 4, 8, 16, 32}) {
     const Proof proof = proof_of(algorithm(), ranks);

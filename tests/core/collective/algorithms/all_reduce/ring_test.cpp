@@ -11,22 +11,6 @@ Algorithm algorithm() {
   return built_in(Operation::all_reduce, "ring");
 }
 
-TEST(RingAllReduce, IsThisPictureFor4Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
-            "round 0: send to 2: input(1)\n"
-            "         recv_reduce from 0: output(0) = received OP input(0)\n"
-            "round 1: send to 2: output(0)\n"
-            "         recv_reduce from 0: output(3) = received OP input(3)\n"
-            "round 2: send to 2: output(3)\n"
-            "         recv_reduce from 0: output(2) = received OP input(2), complete\n"
-            "round 3: send to 2: output(2)\n"
-            "         recv from 0: output(1)\n"
-            "round 4: send to 2: output(1)\n"
-            "         recv from 0: output(0)\n"
-            "round 5: send to 2: output(0)\n"
-            "         recv from 0: output(3)\n");
-}
-
 TEST(RingAllReduce, Takes2TimesNMinus1RoundsOfOneMessageEach) {
   for (int ranks = 2; ranks <= 33; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
@@ -58,11 +42,6 @@ TEST(RingAllReduce, SumsAlongTheRingSoThatTheTreeDependsOnTheChunk) {
   for (int ranks = 2; ranks <= 33; ++ranks)
     EXPECT_FALSE(proof_of(algorithm(), ranks).balanced_tree);
   EXPECT_EQ(algorithm().determinism, DeterminismClass::d2);
-}
-
-TEST(RingAllReduce, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}),
-            (Program{.chunks = 1, .rounds = {{completing(copy(input(0), output(0)))}}}));
 }
 
 }  // namespace

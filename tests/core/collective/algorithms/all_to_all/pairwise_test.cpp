@@ -11,15 +11,6 @@ Algorithm algorithm() {
   return built_in(Operation::all_to_all, "pairwise");
 }
 
-TEST(PairwiseAllToAll, IsThisPictureFor3Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 3, .rank = 1})),
-            "round 0: copy: output(4) = input(4)\n"
-            "         send to 2: input(5)\n"
-            "         recv from 0: output(1)\n"
-            "round 1: send to 0: input(3)\n"
-            "         recv from 2: output(7)\n");
-}
-
 TEST(PairwiseAllToAll, ExchangesWithTheSameRankBothWaysForAPowerOfTwo) {
   for (const int ranks : {2, 4, 16}) {
     for (const Program& program : programs_of(algorithm(), ranks)) {

@@ -13,15 +13,6 @@ Algorithm algorithm() {
   return built_in(Operation::barrier, "dissemination");
 }
 
-TEST(DisseminationBarrier, IsThisPictureFor3Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 3, .rank = 0})),
-            "round 0: send to 1: input(0)\n"
-            "         recv from 2: output(2)\n"
-            "round 1: send to 2: input(0)\n"
-            "         recv from 1: output(1)\n"
-            "         copy: output(0) = input(0)\n");
-}
-
 TEST(DisseminationBarrier, LetsNobodyGoBeforeItHasTheWordOfEveryRank) {
   for (int ranks = 1; ranks <= 33; ++ranks) {
     for (const Program& program : programs_of(algorithm(), ranks)) {

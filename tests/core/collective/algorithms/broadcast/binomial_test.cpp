@@ -12,19 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::broadcast, "binomial");
 }
 
-TEST(BinomialBroadcast, IsThisPictureFor4Ranks) {
-  const auto programs = programs_of(algorithm(), 4);
-  EXPECT_EQ(to_string(programs[0]),
-            "round 0: send to 2: input(0)\n"
-            "round 1: send to 1: input(0)\n"
-            "         copy: output(0) = input(0)\n");
-  EXPECT_EQ(to_string(programs[1]), "round 0: recv from 0: output(0)\n");
-  EXPECT_EQ(to_string(programs[2]),
-            "round 0: recv from 0: output(0)\n"
-            "round 1: send to 3: output(0)\n");
-  EXPECT_EQ(to_string(programs[3]), "round 0: recv from 2: output(0)\n");
-}
-
 TEST(BinomialBroadcast, TakesTheHeightOfTheTreeAndNoRankSendsMoreThanThat) {
   for (int ranks = 2; ranks <= 33; ++ranks) {
     for (const int root : {0, 1, ranks - 1}) {
@@ -46,10 +33,6 @@ TEST(BinomialBroadcast, AnotherRootTurnsTheNumbersRound) {
     }
     EXPECT_EQ(turned, from_4[(distance + 4) % 6]);
   }
-}
-
-TEST(BinomialBroadcast, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}), (Program{.chunks = 1, .rounds = {{copy(input(0), output(0))}}}));
 }
 
 }  // namespace

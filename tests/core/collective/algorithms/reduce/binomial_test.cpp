@@ -12,18 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::reduce, "binomial");
 }
 
-TEST(BinomialReduce, IsThisPictureFor4RanksAndRoot2) {
-  const auto programs = programs_of(algorithm(), 4, 2);
-  EXPECT_EQ(to_string(programs[0]),
-            "round 0: recv_reduce from 1: scratch(0, 0) = input(0) OP received\n"
-            "round 1: send to 2: scratch(0, 0)\n");
-  EXPECT_EQ(to_string(programs[1]), "round 0: send to 0: input(0)\n");
-  EXPECT_EQ(to_string(programs[2]),
-            "round 0: recv_reduce from 3: output(0) = input(0) OP received\n"
-            "round 1: recv_reduce from 0: output(0) = received OP output(0), complete\n");
-  EXPECT_EQ(to_string(programs[3]), "round 0: send to 2: input(0)\n");
-}
-
 TEST(BinomialReduce, EachRankButTheRootSendsOnceWhicheverIsTheRoot) {
   for (int ranks = 1; ranks <= 17; ++ranks) {
     for (int root = 0; root < ranks; ++root) {

@@ -14,16 +14,6 @@ Algorithm algorithm() {
   return built_in(Operation::reduce_scatter, "circulant");
 }
 
-TEST(CirculantReduceScatter, IsThisPictureFor4Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
-            "round 0: send to 3: input(3)\n"
-            "         send to 3: input(0)\n"
-            "         recv_reduce from 3: output(1) = input(1) OP received\n"
-            "         recv_reduce from 3: scratch(0, 2) = input(2) OP received\n"
-            "round 1: send to 2: scratch(0, 2)\n"
-            "         recv_reduce from 0: output(1) = output(1) OP received, complete\n");
-}
-
 TEST(CirculantReduceScatter, TakesTheFewestRoundsAndTheFewestChunksForAnyCount) {
   for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
@@ -41,11 +31,6 @@ TEST(CirculantReduceScatter, SumsTheOwnPartFirst) {
 
 TEST(CirculantReduceScatter, IsProvenForManyRanks) {
   for (const int ranks : {127}) EXPECT_EQ(fault_of(algorithm(), ranks), "");
-}
-
-TEST(CirculantReduceScatter, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}),
-            (Program{.chunks = 1, .rounds = {{completing(copy(input(0), output(0)))}}}));
 }
 
 }  // namespace

@@ -12,16 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::reduce_scatter, "recursive_halving");
 }
 
-TEST(RecursiveHalvingReduceScatter, IsThisPictureFor4Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
-            "round 0: send to 3: input(2)\n"
-            "         send to 3: input(3)\n"
-            "         recv_reduce from 3: scratch(0, 0) = input(0) OP received\n"
-            "         recv_reduce from 3: output(1) = input(1) OP received\n"
-            "round 1: send to 0: scratch(0, 0)\n"
-            "         recv_reduce from 0: output(1) = received OP output(1), complete\n");
-}
-
 TEST(RecursiveHalvingReduceScatter, TakesTheFewestRoundsAndTheFewestChunks) {
   for (const int ranks : rank_counts(algorithm(), 2 * kProofRanks)) {
     const Proof proof = proof_of(algorithm(), ranks);

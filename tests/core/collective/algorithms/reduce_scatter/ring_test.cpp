@@ -13,16 +13,6 @@ Algorithm algorithm() {
   return built_in(Operation::reduce_scatter, "ring");
 }
 
-TEST(RingReduceScatter, IsThisPictureFor4Ranks) {
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
-            "round 0: send to 2: input(0)\n"
-            "         recv_reduce from 0: scratch(0, 3) = received OP input(3)\n"
-            "round 1: send to 2: scratch(0, 3)\n"
-            "         recv_reduce from 0: scratch(1, 2) = received OP input(2)\n"
-            "round 2: send to 2: scratch(1, 2)\n"
-            "         recv_reduce from 0: output(1) = received OP input(1), complete\n");
-}
-
 TEST(RingReduceScatter, TakesNMinus1RoundsOfOneMessageEachAndTwoPlacesAtMost) {
   for (int ranks = 2; ranks <= 33; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
@@ -37,11 +27,6 @@ TEST(RingReduceScatter, SumsAlongTheRingAndEndsWithTheOwner) {
   for (int ranks = 2; ranks <= 33; ++ranks)
     EXPECT_FALSE(proof_of(algorithm(), ranks).balanced_tree);
   EXPECT_EQ(algorithm().determinism, DeterminismClass::d2);
-}
-
-TEST(RingReduceScatter, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}),
-            (Program{.chunks = 1, .rounds = {{completing(copy(input(0), output(0)))}}}));
 }
 
 }  // namespace

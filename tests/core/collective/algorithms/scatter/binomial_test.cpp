@@ -12,19 +12,6 @@ Algorithm algorithm() {
   return built_in(Operation::scatter, "binomial");
 }
 
-TEST(BinomialScatter, IsThisPictureFor4RanksAndRoot1) {
-  const auto programs = programs_of(algorithm(), 4, 1);
-  EXPECT_EQ(to_string(programs[1]),
-            "round 0: send to 3: input(3)\n"
-            "         send to 3: input(0)\n"
-            "round 1: send to 2: input(2)\n"
-            "         copy: output(1) = input(1)\n");
-  EXPECT_EQ(to_string(programs[3]),
-            "round 0: recv from 1: output(3)\n"
-            "         recv from 1: scratch(0, 0)\n"
-            "round 1: send to 0: scratch(0, 0)\n");
-}
-
 TEST(BinomialScatter, IsGatherTurnedRound) {
   for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     for (const int root : {0, ranks / 2}) {
@@ -36,10 +23,6 @@ TEST(BinomialScatter, IsGatherTurnedRound) {
       EXPECT_EQ(there.sent_chunks[static_cast<std::size_t>(root)], ranks - 1);
     }
   }
-}
-
-TEST(BinomialScatter, AloneCopies) {
-  EXPECT_EQ(algorithm().build({}), (Program{.chunks = 1, .rounds = {{copy(input(0), output(0))}}}));
 }
 
 }  // namespace

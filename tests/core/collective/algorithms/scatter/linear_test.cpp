@@ -11,15 +11,6 @@ Algorithm algorithm() {
   return built_in(Operation::scatter, "linear");
 }
 
-TEST(LinearScatter, IsThisPictureFor3RanksAndRoot1) {
-  const auto programs = programs_of(algorithm(), 3, 1);
-  EXPECT_EQ(to_string(programs[1]),
-            "round 0: send to 2: input(2)\n"
-            "         send to 0: input(0)\n"
-            "         copy: output(1) = input(1)\n");
-  EXPECT_EQ(to_string(programs[2]), "round 0: recv from 1: output(2)\n");
-}
-
 TEST(LinearScatter, IsGatherTurnedRound) {
   for (int ranks = 1; ranks <= 17; ++ranks) {
     const int root = ranks / 2;
