@@ -23,7 +23,7 @@ enum class Progress : std::uint8_t {
   by_messages,  // it cannot be carried out like this, and all ranks see so: programs carry it
 };
 
-// Where the payload of a frame lies.
+// How the payload of a frame has come: it lies in the frame, in its place, or in the peer.
 enum class Delivery : std::uint8_t { payload, placed, borrowed };
 
 // The ranks that an operation waits for.

@@ -1,4 +1,5 @@
-// The frames are handed over by hand, as soon as their ranks may tell them.
+// The frames are handed over by hand, as soon as their ranks may tell them. Also covers
+// paceline/core/collective/agreement/gathered_blocks.h.
 #include "paceline/core/collective/agreement/gathered_weights.h"
 
 #include <gtest/gtest.h>

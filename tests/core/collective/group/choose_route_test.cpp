@@ -11,7 +11,7 @@
 namespace paceline::collective {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct Row {
   const char* what;
