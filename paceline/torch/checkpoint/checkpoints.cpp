@@ -20,7 +20,7 @@
 #include "paceline/core/base/processors.h"
 #include "paceline/core/checkpoint/checkpoint.h"
 #include "paceline/core/collective/group/values.h"
-#include "paceline/core/collective/machines/halts.h"
+#include "paceline/core/coordination/halts.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/checkpoint/common_failure.h"
 #include "paceline/torch/checkpoint/held_tensor.h"
@@ -88,7 +88,7 @@ class Checkpoints::Impl {
   void wait_for(const Work& round) const;
   void begin_save(std::int64_t step);
   void save_by_halts(StopSignals::Asked asked);
-  void save_in(const collective::Halt& halt);
+  void save_in(const coordination::Halt& halt);
   bool is_due(std::int64_t step) const;
 
   Job& job_;
@@ -392,7 +392,7 @@ void Checkpoints::Impl::save_by_halts(StopSignals::Asked asked) {
 // The furthest rank may stand where it stood at the save before, while others have gone on: that
 // takes the next number. All ranks wait until it is written: they have no rounds in which they
 // could hear of it later.
-void Checkpoints::Impl::save_in(const collective::Halt& halt) {
+void Checkpoints::Impl::save_in(const coordination::Halt& halt) {
   is_stopped_ = is_stopped_ || (halt.reasons & kStop) != 0;
   begin_save(std::max(halt.step, saved_step_ + 1));
   saving_.wait();

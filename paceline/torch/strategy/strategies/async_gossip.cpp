@@ -1,7 +1,7 @@
 // Asynchronous gossip: replicas mix in pairs while they train, and nobody waits for anybody.
 // Lian, Zhang, Zhang, Liu, Asynchronous Decentralized Parallel Stochastic Gradient Descent, ICML
-// 2018 (AD-PSGD). The protocol is a machine: core/collective/machines/async_gossip.h.
-#include "paceline/core/collective/machines/async_gossip.h"
+// 2018 (AD-PSGD). The protocol is a machine: core/coordination/async_gossip.h.
+#include "paceline/core/coordination/async_gossip.h"
 
 #include <torch/torch.h>
 
@@ -48,7 +48,7 @@ class AsyncMixing final : public LocalMethod {
       : replica_(replica),
         snapshot_(read_model(replica)),
         x_(snapshot_.clone()),
-        gossip_(collective::gossip_places(neighbours_in(graph, replica.group.size()))
+        gossip_(coordination::gossip_places(neighbours_in(graph, replica.group.size()))
                     .value()[static_cast<std::size_t>(replica.group.rank())],
                 values_of(x_), static_cast<std::uint64_t>(replica.group.rank()) + 1),
         port_(replica.group.attach(gossip_)) {
@@ -130,7 +130,7 @@ class AsyncMixing final : public LocalMethod {
 
   LocalReplica& replica_;
   const at::Tensor snapshot_, x_;
-  collective::AsyncGossip<T> gossip_;
+  coordination::AsyncGossip<T> gossip_;
   const std::unique_ptr<MachinePort> port_;
   parallel::ExchangeReport report_;
 };
@@ -166,7 +166,8 @@ Strategy async_gossip() {
           },
           .check = [](const Settings& settings, int ranks) -> Result<> {
             if (auto fits = check_graph(settings, ranks); !fits) return fits;
-            const auto places = collective::gossip_places(neighbours_in(graph_of(settings), ranks));
+            const auto places =
+                coordination::gossip_places(neighbours_in(graph_of(settings), ranks));
             if (!places) return places.error();
             return Done{};
           }};

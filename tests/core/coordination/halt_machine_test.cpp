@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/halt_machine.h"
+#include "paceline/core/coordination/halt_machine.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 namespace {
 
 using namespace std::chrono_literals;
@@ -177,4 +177,4 @@ TEST(HaltMachine, TellsOfARankThatEndsOnlyIfOthersWaitForIt) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/halt_machine.h"
+#include "paceline/core/coordination/halt_machine.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/transport/frame/wire.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 
 using machine::Actions;
 using machine::Message;
@@ -145,4 +145,4 @@ Actions HaltMachine::on_lost(int peer, Time) {
   return actions;
 }
 
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/halts.h"
+#include "paceline/core/coordination/halts.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 namespace paceline {
 
-using collective::Halt;
+using coordination::Halt;
 
 Halts::Halts(Communicator& group)
     : group_(group), machine_(group.rank(), group.size()), port_(group.attach(machine_)) {}
@@ -38,7 +38,7 @@ std::optional<Halt> Halts::at_step(std::int64_t step) {
 }
 
 Halt Halts::call(std::uint32_t reasons, std::int64_t step) {
-  port_->tell(collective::HaltMachine::ask(reasons));
+  port_->tell(coordination::HaltMachine::ask(reasons));
   wait("rank 0 to call all ranks to a save", [this] { return machine_.is_called(); });
   return come(step);
 }

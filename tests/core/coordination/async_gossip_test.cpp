@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/async_gossip.h"
+#include "paceline/core/coordination/async_gossip.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,20 +12,24 @@
 
 #include "paceline/core/collective/group/machine_port.h"
 #include "paceline/core/machine/virtual_network.h"
-#include "tests/core/collective/machines/rings.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/core/coordination/rings.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
-namespace paceline::collective::testing {
+namespace paceline::coordination::testing {
 namespace {
 
+using collective::testing::kShared;
+using collective::testing::kTcp;
 using machine::Actions;
 using machine::Message;
 using machine::NetworkFaults;
 using machine::Send;
 using machine::Time;
 using machine::VirtualNetwork;
+using test::run_ranks;
+using namespace std::chrono_literals;
 
 constexpr std::size_t kLength = 3;
 using Values = std::vector<double>;
@@ -324,4 +328,4 @@ TEST(AsyncGossip, OnLinksRanksThatTrainMixTheirVectorsAndKeepTheSum) {
 }
 
 }  // namespace
-}  // namespace paceline::collective::testing
+}  // namespace paceline::coordination::testing

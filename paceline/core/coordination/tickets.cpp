@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/tickets.h"
+#include "paceline/core/coordination/tickets.h"
 
 #include <fmt/format.h>
 

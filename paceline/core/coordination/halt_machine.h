@@ -15,7 +15,7 @@
 
 #include "paceline/core/machine/machine.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 
 // The decision of a halt, alike on all ranks.
 struct Halt {
@@ -76,4 +76,4 @@ class HaltMachine final : public machine::Machine {
   bool has_told_missing_ = false;
 };
 
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

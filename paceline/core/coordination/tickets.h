@@ -13,7 +13,7 @@
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/machine_port.h"
-#include "paceline/core/collective/machines/ticket_machine.h"
+#include "paceline/core/coordination/ticket_machine.h"
 
 namespace paceline {
 
@@ -30,7 +30,7 @@ class Tickets {
   std::uint32_t epoch() const { return machine_.epoch(); }  // from 0
 
  private:
-  collective::TicketMachine machine_;
+  coordination::TicketMachine machine_;
   const std::unique_ptr<MachinePort> port_;
   const int dealer_;  // its rank in the world
 };

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace paceline::collective::testing {
+namespace paceline::coordination::testing {
 
 // The list is by rank. Two ranks are neighbours once.
 inline std::vector<std::vector<int>> ring(int ranks) {
@@ -15,4 +15,4 @@ inline std::vector<std::vector<int>> ring(int ranks) {
   return neighbours;
 }
 
-}  // namespace paceline::collective::testing
+}  // namespace paceline::coordination::testing

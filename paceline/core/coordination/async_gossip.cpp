@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/async_gossip.h"
+#include "paceline/core/coordination/async_gossip.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include "paceline/core/base/check.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 
 using machine::Actions;
 using machine::Message;
@@ -163,4 +163,4 @@ void AsyncGossip<T>::forget(int peer) {
 template class AsyncGossip<float>;
 template class AsyncGossip<double>;
 
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

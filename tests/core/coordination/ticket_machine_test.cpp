@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/ticket_machine.h"
+#include "paceline/core/coordination/ticket_machine.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 namespace {
 
 using namespace std::chrono_literals;
@@ -155,4 +155,4 @@ TEST(TicketMachine, AnEpochWhoseEndWasToldEndsAlsoWithoutTheDealer) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

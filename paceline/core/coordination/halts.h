@@ -12,7 +12,7 @@
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/machine_port.h"
-#include "paceline/core/collective/machines/halt_machine.h"
+#include "paceline/core/coordination/halt_machine.h"
 
 namespace paceline {
 
@@ -26,19 +26,19 @@ class Halts {
 
   // At the end of a step. Nothing: no halt is called, and nobody waited. Otherwise it waits until
   // all ranks stand still, which they do until their caller goes on.
-  std::optional<collective::Halt> at_step(std::int64_t step);
+  std::optional<coordination::Halt> at_step(std::int64_t step);
   // This rank asks for a halt, for its reasons; all ranks stand still when it returns.
-  collective::Halt call(std::uint32_t reasons, std::int64_t step);
+  coordination::Halt call(std::uint32_t reasons, std::int64_t step);
   // Waits until all ranks rest. A halt that is called meanwhile is returned: rest again after it.
-  std::optional<collective::Halt> rest(std::int64_t step);
+  std::optional<coordination::Halt> rest(std::int64_t step);
 
  private:
-  collective::Halt come(std::int64_t step);
+  coordination::Halt come(std::int64_t step);
   template <typename Done>
   void wait(const char* what, const Done& done);
 
   Communicator& group_;
-  collective::HaltMachine machine_;
+  coordination::HaltMachine machine_;
   const std::unique_ptr<MachinePort> port_;
   bool is_resting_ = false;  // also in a halt that was called meanwhile
 };

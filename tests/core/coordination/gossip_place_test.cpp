@@ -1,11 +1,11 @@
-#include "paceline/core/collective/machines/gossip_place.h"
+#include "paceline/core/coordination/gossip_place.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/core/collective/machines/rings.h"
+#include "tests/core/coordination/rings.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 namespace {
 
 using ::testing::HasSubstr;
@@ -41,4 +41,4 @@ TEST(GossipPlace, AListThatIsNoGraphIsRefused) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

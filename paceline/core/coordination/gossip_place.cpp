@@ -1,10 +1,10 @@
-#include "paceline/core/collective/machines/gossip_place.h"
+#include "paceline/core/coordination/gossip_place.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace paceline::collective {
+namespace paceline::coordination {
 namespace {
 
 enum class Side : char { none, active, passive };
@@ -70,4 +70,4 @@ Result<std::vector<GossipPlace>> gossip_places(const Graph& neighbours) {
   return places;
 }
 
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

@@ -10,7 +10,7 @@
 
 #include "paceline/core/base/result.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 
 struct GossipPlace {
   bool is_active = false;
@@ -24,4 +24,4 @@ struct GossipPlace {
 // length puts on one side, as in a ring of an odd number of ranks.
 Result<std::vector<GossipPlace>> gossip_places(const std::vector<std::vector<int>>& neighbours);
 
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/collective/machines/gossip_place.h"
+#include "paceline/core/coordination/gossip_place.h"
 #include "paceline/core/machine/machine.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 
 // T: float or double. THREAD: the on_... methods on the driver, the others on any; a mutex guards
 // x.
@@ -85,4 +85,4 @@ class AsyncGossip final : public machine::Machine {
 extern template class AsyncGossip<float>;
 extern template class AsyncGossip<double>;
 
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/ticket_machine.h"
+#include "paceline/core/coordination/ticket_machine.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/transport/frame/wire.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 
 using machine::Actions;
 using machine::Message;
@@ -89,4 +89,4 @@ Actions TicketMachine::on_lost(int peer, Time) {
   return {};
 }
 
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

@@ -14,7 +14,7 @@
 
 #include "paceline/core/machine/machine.h"
 
-namespace paceline::collective {
+namespace paceline::coordination {
 
 // THREAD: the on_... methods on the driver, the others on any; a mutex guards the state.
 class TicketMachine final : public machine::Machine {
@@ -65,4 +65,4 @@ class TicketMachine final : public machine::Machine {
   bool lost_dealer_ = false;
 };
 
-}  // namespace paceline::collective
+}  // namespace paceline::coordination

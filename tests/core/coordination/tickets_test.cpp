@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/tickets.h"
+#include "paceline/core/coordination/tickets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,12 @@
 
 #include "tests/core/collective/worlds.h"
 
-namespace paceline::collective::testing {
+namespace paceline::coordination::testing {
 namespace {
+
+using collective::testing::kShared;
+using collective::testing::kTcp;
+using test::run_ranks;
 
 TEST(Tickets, OnLinksEachPartOfEachEpochGoesToOneRank) {
   constexpr std::int64_t kParts = 200;
@@ -65,4 +69,4 @@ TEST(Tickets, OneRankTakesAllPartsInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace paceline::collective::testing
+}  // namespace paceline::coordination::testing

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/machines/halts.h"
+#include "paceline/core/coordination/halts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,12 @@
 
 #include "tests/core/collective/worlds.h"
 
-namespace paceline::collective::testing {
+namespace paceline::coordination::testing {
 namespace {
+
+using collective::testing::kShared;
+using collective::testing::kTcp;
+using test::run_ranks;
 
 TEST(Halts, OnLinksRanksThatStepAtTheirOwnPaceStandStillTogether) {
   for (const auto& options : {kShared, kTcp}) {
@@ -62,4 +66,4 @@ TEST(Halts, ARankThatEndsWithoutARestIsNamedToThoseWhoWait) {
 }
 
 }  // namespace
-}  // namespace paceline::collective::testing
+}  // namespace paceline::coordination::testing
