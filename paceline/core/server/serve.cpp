@@ -10,6 +10,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
+#include "paceline/core/coordination/waiting_text.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
@@ -17,7 +18,6 @@
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
-#include "paceline/core/server/machine/waiting_text.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/server/waking_machine.h"
 #include "paceline/core/transport/memory/available_memory.h"
@@ -112,10 +112,11 @@ class Serving {
     quiet_until_ = Deadline::never();
     if (last.blamed().empty()) return;
     const auto name_of = [this](int member) { return this->name_of(member); };
-    warn(
-        stall_text(links_.stall_time,
-                   fmt::format("{} waits in the end of the job for {}, as {} did", name_of(own_),
-                               last.text(name_of), names_of({left.begin(), left.end()}, name_of))));
+    warn(coordination::stall_text(
+        links_.stall_time,
+        fmt::format("{} waits in the end of the job for {}, as {} did", name_of(own_),
+                    last.text(name_of),
+                    coordination::names_of({left.begin(), left.end()}, name_of))));
   }
 
   std::string name_of(int member) const { return links_.generation->identity().name_of(member); }

@@ -16,7 +16,8 @@
 // them, with what tables have too (declaring.h, waking_machine.h).
 //
 // A worker that waits for long asks the servers for whom they wait, and names these: on stderr at
-// the stall time, in the failure at the deadline (waiting.h; machine/waiting_text.h has the words).
+// the stall time, in the failure at the deadline (waiting.h; waiting_text.h of core/coordination has the
+// words).
 #pragma once
 
 #include "paceline/core/server/consistency/consistency.h"

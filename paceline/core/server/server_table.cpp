@@ -98,7 +98,7 @@ class Table::Impl {
   // Waits until the workers of the ranges that this rank serves have left.
   void wait_for_workers() {
     const auto awaited = [this] {
-      Awaited those;
+      coordination::Awaited those;
       for (const int member : machine.served()) those.lacks(member, "ended it");
       return those;
     };

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "paceline/core/base/log.h"
-#include "paceline/core/server/machine/waiting_text.h"
+#include "paceline/core/coordination/waiting_text.h"
 
 namespace paceline::server {
 namespace {
@@ -24,7 +24,7 @@ class Wait {
       if (last_question_.passed()) return end();
       if (has_moved()) continue;
       if (hear_answers()) return;
-      warn(stall_text(links_.stall_time, waits()));
+      warn(coordination::stall_text(links_.stall_time, waits()));
       is_told_ = true;
     }
   }
@@ -45,7 +45,7 @@ class Wait {
     questions_.ask();
     links_.reactor->drive_until(
         [this] { return is_over_() || questions_.are_answered(); },
-        Deadline::in(answers_within(links_.timeout)).sooner(last_question_));
+        Deadline::in(coordination::answers_within(links_.timeout)).sooner(last_question_));
     return is_over_();
   }
 
@@ -57,8 +57,8 @@ class Wait {
   void end() {
     questions_.ask();
     if (until(deadline_)) return;
-    const Failure failure = deadline_failure(waits(), questions_.awaited(),
-                                             [this](int member) { return name_of(member); });
+    const Failure failure = coordination::deadline_failure(
+        waits(), questions_.awaited(), [this](int member) { return name_of(member); });
     bool is_first = false;
     links_.reactor->run([&] {
       is_first = !links_.generation->is_failing();
@@ -75,7 +75,7 @@ class Wait {
   const Deadline deadline_ = Deadline::in(links_.timeout),
                  last_question_ = Deadline::in(
                      links_.timeout - std::chrono::duration_cast<std::chrono::milliseconds>(
-                                          answers_within(links_.timeout)));
+                                          coordination::answers_within(links_.timeout)));
   Deadline quiet_until_ = Deadline::in(links_.stall_time);
   std::uint64_t moved_ = questions_.movement();
   bool is_told_ = false;

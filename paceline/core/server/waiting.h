@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
+#include "paceline/core/coordination/awaited.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
-#include "paceline/core/server/machine/awaited.h"
 
 namespace paceline::server {
 
@@ -16,7 +16,7 @@ namespace paceline::server {
 struct Questions {
   std::function<void()> ask;           // has the servers asked, and returns at once
   std::function<bool()> are_answered;  // all that were asked; cheap, and callable from any thread
-  std::function<Awaited()> awaited;
+  std::function<coordination::Awaited()> awaited;
   std::function<std::uint64_t()> movement;  // its value changes whenever data of the wait moves
 };
 

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/server/machine/awaited.h"
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/wire/packet.h"
 
@@ -56,7 +56,7 @@ class WorkerMachine {
   // so may the answers.
   machine::Actions ask();
   bool has_heard() const;                            // all that were asked have answered
-  Awaited awaited() const;                           // as they said, where they still owe it
+  coordination::Awaited awaited() const;             // as they said, where they still owe it
   std::uint64_t movement() const { return heard_; }  // grows when a range has given something
 
   // --- what has come of it ---

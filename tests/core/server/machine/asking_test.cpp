@@ -1,13 +1,13 @@
 // Workers that wait ask the ranges whom these wait for, under every synchrony.
 // Also covers paceline/core/server/machine/range_missing.cpp,
-// paceline/core/server/machine/worker_asking.cpp, paceline/core/server/machine/awaited.cpp and
-// paceline/core/server/machine/waiting_text.cpp.
+// paceline/core/server/machine/worker_asking.cpp, paceline/core/coordination/awaited.cpp and
+// paceline/core/coordination/waiting_text.cpp.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/core/coordination/waiting_text.h"
 #include "paceline/core/server/machine/table_machine.h"
-#include "paceline/core/server/machine/waiting_text.h"
 
 namespace paceline::server {
 namespace {
@@ -149,15 +149,15 @@ TEST(Asking, AServerThatDoesNotAnswerIsNamedBesideThoseForWhomTheOtherWaits) {
 }
 
 TEST(WaitingText, AFailureBlamesWhomItNames) {
-  Awaited awaited;
+  coordination::Awaited awaited;
   awaited.lacks(2, "made it");
   awaited.lacks(0, "made it");
   awaited.is_silent(3);
   const std::string waits = "rank 1 waits in x for " + awaited.text(name_of_member);
-  EXPECT_EQ(stall_text(std::chrono::milliseconds(500), waits),
+  EXPECT_EQ(coordination::stall_text(std::chrono::milliseconds(500), waits),
             "stall: for 0.5 s rank 1 waits in x for rank 0, 2, which have not made it; server 0, "
             "which does not answer");
-  const Failure failure = deadline_failure(waits, awaited, name_of_member);
+  const Failure failure = coordination::deadline_failure(waits, awaited, name_of_member);
   EXPECT_THAT(failure.ranks, testing::ElementsAre(0, 2, 3));
   EXPECT_THAT(failure.what, testing::HasSubstr("; look at what rank 0, 2, server 0 do."));
   EXPECT_EQ(failure.fault, Fault::timed_out);

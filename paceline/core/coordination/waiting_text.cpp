@@ -1,10 +1,10 @@
-#include "paceline/core/server/machine/waiting_text.h"
+#include "paceline/core/coordination/waiting_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace paceline::server {
+namespace paceline::coordination {
 
 std::chrono::nanoseconds answers_within(std::chrono::nanoseconds timeout) {
   constexpr std::chrono::milliseconds kLongest{250};
@@ -29,4 +29,4 @@ Failure deadline_failure(const std::string& waits, const Awaited& awaited,
           blamed};
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::coordination

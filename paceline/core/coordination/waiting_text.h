@@ -7,9 +7,9 @@
 #include <string>
 
 #include "paceline/core/base/result.h"
-#include "paceline/core/server/machine/awaited.h"
+#include "paceline/core/coordination/awaited.h"
 
-namespace paceline::server {
+namespace paceline::coordination {
 
 // How long the answers of servers are waited for: those that are there answer sooner.
 std::chrono::nanoseconds answers_within(std::chrono::nanoseconds timeout);
@@ -21,4 +21,4 @@ std::string stall_text(std::chrono::nanoseconds stall, const std::string& waits)
 Failure deadline_failure(const std::string& waits, const Awaited& awaited,
                          const std::function<std::string(int)>& name_of);
 
-}  // namespace paceline::server
+}  // namespace paceline::coordination

@@ -1,8 +1,8 @@
-#include "paceline/core/server/machine/awaited.h"
+#include "paceline/core/coordination/awaited.h"
 
 #include <fmt/format.h>
 
-namespace paceline::server {
+namespace paceline::coordination {
 namespace {
 
 // A name without the word that the last one began with: "rank 1, 2".
@@ -47,4 +47,4 @@ std::string Awaited::text(const std::function<std::string(int)>& name_of) const 
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::coordination

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace paceline::server {
+namespace paceline::coordination {
 
 // A value.
 class Awaited {
@@ -35,4 +35,4 @@ class Awaited {
 std::string names_of(const std::vector<int>& members,
                      const std::function<std::string(int)>& name_of);
 
-}  // namespace paceline::server
+}  // namespace paceline::coordination
