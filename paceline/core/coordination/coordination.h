@@ -1,11 +1,13 @@
-// The door of coordination: what ranks agree on without an operation that all of them make.
+// The door of coordination: pure machines (core/machine) among members of a job, beside its
+// collective operations.
 //
-// Each is a pure machine (core/machine) that runs among the ranks of a group, beside its
-// operations: gossip that waits for nobody (async_gossip.h, gossip_place.h), parts of an epoch that
-// rank 0 deals out (tickets.h), and ranks of their own pace that stand still together (halts.h).
-// Start reading at tickets.h, then ticket_machine.h.
-//
-// Waits that ask others whom they wait for have their words here (awaited.h, waiting_text.h).
+// MachineRun (machine_run.h) runs one on real links, for this room and for all above: how a machine
+// is told something, how a thread waits for it, and what a wait that gets long says (awaited.h has
+// the words). The methods here need no operation that all ranks make: gossip that waits for nobody
+// (async_gossip.h, gossip_place.h), parts of an epoch that rank 0 deals out (tickets.h), and ranks
+// of their own pace that stand still together (halts.h). Start reading at machine_run.h, then
+// ticket_machine.h and tickets.h.
 #pragma once
 
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/coordination/tickets.h"

@@ -9,11 +9,11 @@ namespace paceline {
 using coordination::Halt;
 
 Halts::Halts(Communicator& group)
-    : group_(group), machine_(group.rank(), group.size()), port_(group.attach(machine_)) {}
+    : group_(group), machine_(group.rank(), group.size()), run_(group, machine_) {}
 
 template <typename Done>
 void Halts::wait(const char* what, const Done& done) {
-  port_->wait(what, [&] { return done() || machine_.missing(); });
+  run_.wait(what, [&] { return done() || machine_.missing(); });
   if (done()) return;
   const int missing = group_.world_rank(*machine_.missing());
   throw Error({Fault::peer_lost,
@@ -24,7 +24,7 @@ void Halts::wait(const char* what, const Done& done) {
 }
 
 Halt Halts::come(std::int64_t step) {
-  port_->tell(machine_.come(step));
+  run_.tell(machine_.come(step));
   wait(
       "all ranks to stand still for a save (a rank that does not come may be in an operation that "
       "all ranks make: call Checkpoints::rest() before it)",
@@ -38,13 +38,13 @@ std::optional<Halt> Halts::at_step(std::int64_t step) {
 }
 
 Halt Halts::call(std::uint32_t reasons, std::int64_t step) {
-  port_->tell(coordination::HaltMachine::ask(reasons));
+  run_.tell(coordination::HaltMachine::ask(reasons));
   wait("rank 0 to call all ranks to a save", [this] { return machine_.is_called(); });
   return come(step);
 }
 
 std::optional<Halt> Halts::rest(std::int64_t step) {
-  if (!std::exchange(is_resting_, true)) port_->tell(machine_.rest());
+  if (!std::exchange(is_resting_, true)) run_.tell(machine_.rest());
   wait("all ranks to rest", [this] { return machine_.is_rest_over() || machine_.is_called(); });
   if (!machine_.is_rest_over()) return come(step);
   is_resting_ = false;

@@ -7,12 +7,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/core/collective/group/machine_port.h"
 #include "paceline/core/coordination/halt_machine.h"
+#include "paceline/core/coordination/machine_run.h"
 
 namespace paceline {
 
@@ -39,7 +38,7 @@ class Halts {
 
   Communicator& group_;
   coordination::HaltMachine machine_;
-  const std::unique_ptr<MachinePort> port_;
+  coordination::MachineRun run_;
   bool is_resting_ = false;  // also in a halt that was called meanwhile
 };
 

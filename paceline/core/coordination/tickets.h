@@ -12,16 +12,19 @@
 #include <optional>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/core/collective/group/machine_port.h"
 #include "paceline/core/coordination/ticket_machine.h"
 
 namespace paceline {
+namespace coordination {
+class MachineRun;
+}
 
 // THREAD: one that trains. It ends before its Job; all ranks take equally many epochs.
 class Tickets {
  public:
   // Blocks; every rank of the group calls it, with the same number of parts.
   Tickets(Communicator& group, std::int64_t parts);
+  ~Tickets();
 
   // The next part; nothing when the epoch has ended, after which the next call begins another. The
   // part after it is asked for in the background. THROWS Error: peer_lost (rank 0 has ended its
@@ -31,7 +34,7 @@ class Tickets {
 
  private:
   coordination::TicketMachine machine_;
-  const std::unique_ptr<MachinePort> port_;
+  const std::unique_ptr<coordination::MachineRun> run_;
   const int dealer_;  // its rank in the world
 };
 

@@ -10,7 +10,7 @@
 #include <map>
 #include <memory>
 
-#include "paceline/core/collective/group/machine_port.h"
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/machine/virtual_network.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/core/coordination/rings.h"
@@ -306,15 +306,15 @@ TEST(AsyncGossip, OnLinksRanksThatTrainMixTheirVectorsAndKeepTheSum) {
       const Values start(length, world.rank()), update(length, 0.25);
       AsyncGossip<double> gossip(places[static_cast<std::size_t>(world.rank())], start,
                                  static_cast<std::uint64_t>(world.rank()));
-      const auto port = world.attach(gossip);
+      MachineRun run(world, gossip);
       for (int step = 0; step < steps; ++step) {
         gossip.add(update);
-        port->tell(gossip.ask());
+        run.tell(gossip.ask());
         if (step % 5 != 0) continue;
-        port->wait(
+        run.wait(
             "quiet", [&] { return gossip.is_quiet(); }, 20s);
       }
-      port->wait(
+      run.wait(
           "quiet", [&] { return gossip.is_quiet(); }, 20s);
       world.barrier().wait();
       EXPECT_FALSE(gossip.unanswered());

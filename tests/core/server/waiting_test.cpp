@@ -1,7 +1,5 @@
-// Waits for servers on real links: whom the lines and the failures name.
+// Waits for servers on real links: whom the lines and the failures name (MachineRun::wait_and_ask).
 // Also covers paceline/core/server/made_tables.cpp.
-#include "paceline/core/server/waiting.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

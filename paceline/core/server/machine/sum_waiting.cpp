@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "paceline/core/coordination/waiting_text.h"
 #include "paceline/core/membership/handshake/member_name.h"
 #include "paceline/core/server/machine/sum_worker.h"
 
@@ -106,19 +105,13 @@ coordination::Awaited SumWorker::awaited() const {
   return awaited;
 }
 
-std::string SumWorker::name_of(int member) const {
-  return membership::member_name(member, first_);
-}
-
 std::string SumWorker::waits() const {
-  return fmt::format("{} waits in {} for {}", name_of(patience_.rank),
-                     describe(oldest()->second.call),
-                     awaited().text([this](int member) { return name_of(member); }));
+  return fmt::format("{} waits in {} for {}", membership::member_name(patience_.rank, first_),
+                     describe(oldest()->second.call), awaited().text(first_));
 }
 
 Failure SumWorker::deadline_failure() const {
-  return coordination::deadline_failure(waits(), awaited(),
-                                        [this](int member) { return name_of(member); });
+  return coordination::deadline_failure(waits(), awaited(), first_);
 }
 
 }  // namespace paceline::server

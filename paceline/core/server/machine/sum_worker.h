@@ -119,7 +119,6 @@ class SumWorker final : public machine::Machine {
   std::map<Key, Open>::const_iterator oldest() const;
   machine::Time next_look() const;
   bool has_heard() const;
-  std::string name_of(int member) const;
   void fail(Failure failure);
   void end(std::map<Key, Open>::iterator at, std::optional<Failure> failure);
   void revoke(const Key& call, const Failure& why);

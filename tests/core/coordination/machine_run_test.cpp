@@ -1,5 +1,6 @@
-// Also covers Communicator::attach and paceline/core/collective/group/group_number.h.
-#include "paceline/core/collective/group/machine_port.h"
+// Also covers paceline/core/collective/group/machine_links.h and
+// paceline/core/collective/group/group_number.h.
+#include "paceline/core/coordination/machine_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +13,13 @@
 #include "tests/support/mortal_link.h"
 #include "tests/support/nightly.h"
 
-namespace paceline::collective::testing {
+namespace paceline::coordination::testing {
 namespace {
 
+using collective::testing::kShared;
+using collective::testing::kTcp;
+using test::run_ranks;
+using namespace std::chrono_literals;
 using machine::Actions;
 using machine::Message;
 using machine::Send;
@@ -22,9 +27,9 @@ using machine::Time;
 using ::testing::HasSubstr;
 
 // Sends what it is told (kind 1) to the rank in `index`; that one answers with the same (kind 2).
-class EchoOfPort final : public machine::Machine {
+class EchoOfRun final : public machine::Machine {
  public:
-  explicit EchoOfPort(int rank) : rank_(rank) {}
+  explicit EchoOfRun(int rank) : rank_(rank) {}
   Actions on_message(int from, const Message& message, Time) override {
     if (message.kind == 1 && from == rank_)
       return {Send{static_cast<int>(message.index), {.kind = 3, .payload = message.payload}}};
@@ -56,76 +61,76 @@ std::vector<std::byte> noise(std::size_t bytes, std::uint64_t seed) {
   return all;
 }
 
-void expect_echo(MachinePort& port, EchoOfPort& echo, int from, std::size_t bytes) {
+void expect_echo(MachineRun& run, EchoOfRun& echo, int from, std::size_t bytes) {
   const auto sent = noise(bytes, bytes);
   const int before = echo.answers;
-  port.tell({.kind = 1, .index = static_cast<std::uint32_t>(from), .payload = sent});
-  port.wait(
+  run.tell({.kind = 1, .index = static_cast<std::uint32_t>(from), .payload = sent});
+  run.wait(
       "an echo", [&] { return echo.answers > before; }, 20s);
   EXPECT_TRUE(echo.answer == sent) << bytes << " bytes";
   EXPECT_EQ(echo.from_, from);
 }
 
-TEST(MachinePort, MessagesOfAnyLengthReachThePeerWhole) {
+TEST(MachineRun, MessagesOfAnyLengthReachThePeerWhole) {
   constexpr std::size_t kFrame = std::size_t{4} << 20;
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(2, options, [](Job& job) {
-      EchoOfPort echo(job.rank());
-      const auto port = job.world().attach(echo);
+      EchoOfRun echo(job.rank());
+      MachineRun run(job.world(), echo);
       for (const std::size_t bytes :
            {std::size_t{0}, std::size_t{1}, kFrame - 1, kFrame, kFrame + 1, 3 * kFrame + 5}) {
         if (test::is_brief() && bytes > kFrame) continue;
-        expect_echo(*port, echo, 1 - job.rank(), bytes);
+        expect_echo(run, echo, 1 - job.rank(), bytes);
       }
       job.world().barrier().wait();
     });
   }
 }
 
-TEST(MachinePort, PeersAreTheRanksOfTheGroupAlsoThisOne) {
+TEST(MachineRun, PeersAreTheRanksOfTheGroupAlsoThisOne) {
   run_ranks(4, [](Job& job) {
     const auto pair = job.world().split(job.rank() % 2, -job.rank());
-    EchoOfPort in_pair(pair->rank()), in_world(job.rank());
-    const auto port = pair->attach(in_pair);
-    const auto other = job.world().attach(in_world);
-    for (const int peer : {0, 1}) expect_echo(*port, in_pair, peer, 1000);
-    for (const int peer : {0, 1, 2, 3}) expect_echo(*other, in_world, peer, 10);
+    EchoOfRun in_pair(pair->rank()), in_world(job.rank());
+    MachineRun run(*pair, in_pair);
+    MachineRun other(job.world(), in_world);
+    for (const int peer : {0, 1}) expect_echo(run, in_pair, peer, 1000);
+    for (const int peer : {0, 1, 2, 3}) expect_echo(other, in_world, peer, 10);
     EXPECT_EQ(job.world().all_reduce(1.0), 4.0) << "operations go on beside machines";
     job.world().barrier().wait();
   });
 }
 
-TEST(MachinePort, AfterItsEndTheOthersHearThatThisRankIsLostAndWhatTheySendIsThrownAway) {
+TEST(MachineRun, AfterItsEndTheOthersHearThatThisRankIsLostAndWhatTheySendIsThrownAway) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(3, options, [](Job& job) {
-      EchoOfPort echo(job.rank());
-      auto port = job.world().attach(echo);
+      EchoOfRun echo(job.rank());
+      auto run = std::make_unique<MachineRun>(job.world(), echo);
       if (job.rank() == 2) {
-        port.reset();
+        run.reset();
       } else {
         for (int i = 0; i < 20; ++i)
-          port->tell({.kind = 1, .index = 2, .payload = noise(1 << 20, 1)});
-        port->wait(
+          run->tell({.kind = 1, .index = 2, .payload = noise(1 << 20, 1)});
+        run->wait(
             "the loss", [&] { return echo.lost == 4U; }, 20s);
-        expect_echo(*port, echo, 1 - job.rank(), 100);
+        expect_echo(*run, echo, 1 - job.rank(), 100);
       }
       EXPECT_EQ(job.world().all_reduce(1.0), 3.0);
-      auto again = job.world().attach(echo);
+      const MachineRun again(job.world(), echo);
       job.world().barrier().wait();
     });
   }
 }
 
-TEST(MachinePort, TheLossOfARankFailsThoseWhoWait) {
+TEST(MachineRun, TheLossOfARankFailsThoseWhoWait) {
   test::Life life;
   std::latch all_are_ready(3);
   run_ranks(3, test::with_mortal_rank(kTcp, 2, life), [&](Job& job) {
-    EchoOfPort echo(job.rank());
-    const auto port = job.world().attach(echo);
+    EchoOfRun echo(job.rank());
+    MachineRun run(job.world(), echo);
     all_are_ready.arrive_and_wait();
     if (job.rank() == 2) return life.end(job);
     try {
-      port->wait(
+      run.wait(
           "what never comes", [] { return false; }, 20s);
       ADD_FAILURE() << "it ended";
     } catch (const Error& error) {
@@ -134,12 +139,12 @@ TEST(MachinePort, TheLossOfARankFailsThoseWhoWait) {
   });
 }
 
-TEST(MachinePort, AWaitThatLastsTooLongNamesWhatItWaitedFor) {
+TEST(MachineRun, AWaitThatLastsTooLongNamesWhatItWaitedFor) {
   run_ranks(1, [](Job& job) {
-    EchoOfPort echo(0);
-    const auto port = job.world().attach(echo);
+    EchoOfRun echo(0);
+    MachineRun run(job.world(), echo);
     try {
-      port->wait(
+      run.wait(
           "rain", [] { return false; }, 1ms);
       ADD_FAILURE() << "it ended";
     } catch (const Error& error) {
@@ -150,4 +155,4 @@ TEST(MachinePort, AWaitThatLastsTooLongNamesWhatItWaitedFor) {
 }
 
 }  // namespace
-}  // namespace paceline::collective::testing
+}  // namespace paceline::coordination::testing
