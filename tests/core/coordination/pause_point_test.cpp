@@ -1,4 +1,4 @@
-#include "paceline/core/coordination/halts.h"
+#include "paceline/core/coordination/pause_point.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,17 +15,17 @@ using collective::testing::kShared;
 using collective::testing::kTcp;
 using test::run_ranks;
 
-TEST(Halts, OnLinksRanksThatStepAtTheirOwnPaceStandStillTogether) {
+TEST(PausePoint, OnLinksRanksThatStepAtTheirOwnPaceStandStillTogether) {
   for (const auto& options : {kShared, kTcp}) {
-    std::vector<std::vector<Halt>> halts_of(3);
+    std::vector<std::vector<Pause>> pauses_of(3);
     std::atomic<int> moving = 0;
     run_ranks(3, options, [&](Job& job) {
-      Halts halts(job.world());
-      auto& seen = halts_of[static_cast<std::size_t>(job.rank())];
-      const auto stand_still = [&](const Halt& halt) {
-        seen.push_back(halt);
+      PausePoint pauses(job.world());
+      auto& seen = pauses_of[static_cast<std::size_t>(job.rank())];
+      const auto stand_still = [&](const Pause& pause) {
+        seen.push_back(pause);
         job.world().barrier().wait();
-        EXPECT_EQ(moving, 0) << "all are in the halt";
+        EXPECT_EQ(moving, 0) << "all are in the pause";
         job.world().barrier().wait();
       };
       const int steps = 20 * (job.rank() + 1);
@@ -34,27 +34,28 @@ TEST(Halts, OnLinksRanksThatStepAtTheirOwnPaceStandStillTogether) {
         std::this_thread::yield();
         --moving;
         const bool asks = job.rank() == 1 && step % 10 == 0;
-        if (const auto halt = asks ? halts.call(4, step) : halts.at_step(step)) stand_still(*halt);
+        if (const auto pause = asks ? pauses.call(4, step) : pauses.at_step(step))
+          stand_still(*pause);
       }
-      while (const auto halt = halts.rest(steps)) stand_still(*halt);
+      while (const auto pause = pauses.wait_for_pause(steps)) stand_still(*pause);
     });
-    ASSERT_EQ(halts_of[0].size(), 4u) << "each call is a halt, and there is no other";
-    EXPECT_EQ(halts_of[0], halts_of[1]);
-    EXPECT_EQ(halts_of[0], halts_of[2]);
-    for (const Halt& halt : halts_of[0]) EXPECT_EQ(halt.reasons, 4u);
+    ASSERT_EQ(pauses_of[0].size(), 4u) << "each call is a pause, and there is no other";
+    EXPECT_EQ(pauses_of[0], pauses_of[1]);
+    EXPECT_EQ(pauses_of[0], pauses_of[2]);
+    for (const Pause& pause : pauses_of[0]) EXPECT_EQ(pause.reasons, 4u);
   }
 }
 
-TEST(Halts, ARankThatEndsWithoutARestIsNamedToThoseWhoWait) {
+TEST(PausePoint, ARankThatEndsWithoutAWaitIsNamedToThoseWhoWait) {
   run_ranks(3, [](Job& job) {
-    auto halts = std::make_unique<Halts>(job.world());
+    auto pauses = std::make_unique<PausePoint>(job.world());
     job.world().barrier().wait();
     if (job.rank() == 2) {
-      halts.reset();
+      pauses.reset();
     } else {
       try {
-        std::ignore = halts->rest(1);
-        ADD_FAILURE() << "rank 2 never rests";
+        std::ignore = pauses->wait_for_pause(1);
+        ADD_FAILURE() << "rank 2 never waits";
       } catch (const Error& error) {
         EXPECT_EQ(error.fault(), Fault::peer_lost);
         EXPECT_EQ(error.failure().ranks, std::vector{2});

@@ -1,4 +1,4 @@
-#include "paceline/core/coordination/halt_machine.h"
+#include "paceline/core/coordination/pause_machine.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,69 +15,69 @@ using machine::Time;
 using transport::WireReader;
 using transport::WireWriter;
 
-HaltMachine::HaltMachine(int rank, int ranks)
+PauseMachine::PauseMachine(int rank, int ranks)
     : rank_(rank),
       ranks_(ranks),
       here_(static_cast<std::size_t>(ranks)),
-      resting_(here_),
+      waiting_(here_),
       ended_(here_) {}
 
 // --- the training --------------------------------------------------------------------------------
 
-Message HaltMachine::ask(std::uint32_t reasons) {
+Message PauseMachine::ask(std::uint32_t reasons) {
   return {.kind = kAsk, .payload = WireWriter().integer(reasons).bytes()};
 }
 
-bool HaltMachine::is_called() const {
+bool PauseMachine::is_called() const {
   const std::lock_guard lock(mutex_);
   return called_ > come_;
 }
 
-Message HaltMachine::come(std::int64_t step) {
+Message PauseMachine::come(std::int64_t step) {
   const std::lock_guard lock(mutex_);
-  PACELINE_CHECK(called_ > come_, "rank {} came to a halt that was not called", rank_);
+  PACELINE_CHECK(called_ > come_, "rank {} came to a pause that was not called", rank_);
   return {.kind = kHere, .index = ++come_, .payload = WireWriter().integer(step).bytes()};
 }
 
-bool HaltMachine::has_halted() const {
+bool PauseMachine::has_paused() const {
   const std::lock_guard lock(mutex_);
   return come_ > taken_ && gone_ == come_;
 }
 
-Halt HaltMachine::take() {
+Pause PauseMachine::take() {
   const std::lock_guard lock(mutex_);
-  PACELINE_CHECK(come_ > taken_ && gone_ == come_, "a halt was taken to which not all have come");
+  PACELINE_CHECK(come_ > taken_ && gone_ == come_, "a pause was taken to which not all have come");
   taken_ = come_;
-  return halt_;
+  return pause_;
 }
 
-Message HaltMachine::rest() {
+Message PauseMachine::wait_for_pause() {
   const std::lock_guard lock(mutex_);
-  ++rests_;
-  return {.kind = kRest};
+  ++waits_;
+  return {.kind = kWait};
 }
 
-bool HaltMachine::is_rest_over() const {
+bool PauseMachine::is_wait_over() const {
   const std::lock_guard lock(mutex_);
-  return rests_over_ == rests_;
+  return waits_over_ == waits_;
 }
 
-std::optional<int> HaltMachine::missing() const {
+std::optional<int> PauseMachine::missing() const {
   const std::lock_guard lock(mutex_);
   return missing_;
 }
 
 // --- machine -------------------------------------------------------------------------------------
 
-Actions HaltMachine::on_message(int from, const Message& message, Time) {
+Actions PauseMachine::on_message(int from, const Message& message, Time) {
   const std::lock_guard lock(mutex_);
   Actions actions = hear(from, message);
   if (rank_ == 0) append_decisions(actions);
   return actions;
 }
 
-Actions HaltMachine::hear(int from, const Message& message) {
-  if (from == rank_ && rank_ != 0 && message.kind <= kRest) return {Send{0, message}};
+Actions PauseMachine::hear(int from, const Message& message) {
+  if (from == rank_ && rank_ != 0 && message.kind <= kWait) return {Send{0, message}};
   WireReader payload(message.payload);
   const auto sender = static_cast<std::size_t>(from);
   switch (message.kind) {
@@ -89,22 +89,22 @@ Actions HaltMachine::hear(int from, const Message& message) {
       here_[sender] = true;
       open_.step = std::max(open_.step, payload.integer<std::int64_t>());
       return {};
-    case kRest: resting_[sender] = true; return {};
+    case kWait: waiting_[sender] = true; return {};
     case kCall: ++called_; return {};
     case kGo:
       ++gone_;
-      halt_.reasons = payload.integer<std::uint32_t>();
-      halt_.step = payload.integer<std::int64_t>();
+      pause_.reasons = payload.integer<std::uint32_t>();
+      pause_.step = payload.integer<std::int64_t>();
       return {};
-    case kRestOver: ++rests_over_; return {};
+    case kWaitOver: ++waits_over_; return {};
     case kMissing: missing_ = static_cast<int>(message.index); return {};
     default: return {};
   }
 }
 
-// A rank that has asked for a halt does not rest before that halt is over: so no halt is open when
-// all ranks rest.
-void HaltMachine::append_decisions(Actions& actions) {
+// A rank that has asked for a pause waits for no others before that one is over: so none is open
+// when all ranks wait.
+void PauseMachine::append_decisions(Actions& actions) {
   const auto tell_all = [&](const Message& message) {
     const Actions more = to_all(message);
     actions.insert(actions.end(), more.begin(), more.end());
@@ -116,17 +116,17 @@ void HaltMachine::append_decisions(Actions& actions) {
     open_ = {};
     here_.assign(here_.size(), false);
   }
-  if (std::ranges::find(resting_, false) == resting_.end()) {
-    tell_all({.kind = kRestOver});
-    resting_.assign(resting_.size(), false);
+  if (std::ranges::find(waiting_, false) == waiting_.end()) {
+    tell_all({.kind = kWaitOver});
+    waiting_.assign(waiting_.size(), false);
   }
-  const bool somebody_waits = is_open_ || std::ranges::find(resting_, true) != resting_.end();
+  const bool somebody_waits = is_open_ || std::ranges::find(waiting_, true) != waiting_.end();
   const auto ended = std::ranges::find(ended_, true);
   if (somebody_waits && ended != ended_.end() && !std::exchange(has_told_missing_, true))
     tell_all({.kind = kMissing, .index = static_cast<std::uint32_t>(ended - ended_.begin())});
 }
 
-Actions HaltMachine::to_all(const Message& message) const {
+Actions PauseMachine::to_all(const Message& message) const {
   Actions actions;
   for (int rank = 0; rank < ranks_; ++rank)
     if (!ended_[static_cast<std::size_t>(rank)]) actions.push_back(Send{rank, message});
@@ -135,7 +135,7 @@ Actions HaltMachine::to_all(const Message& message) const {
 
 // All that the peer had sent came before. Another rank's end is judged by rank 0, which knows
 // whether somebody waits for it; without rank 0 nobody is let go any more.
-Actions HaltMachine::on_lost(int peer, Time) {
+Actions PauseMachine::on_lost(int peer, Time) {
   const std::lock_guard lock(mutex_);
   if (peer == 0) missing_ = 0;
   if (rank_ != 0) return {};

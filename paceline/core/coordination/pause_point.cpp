@@ -1,18 +1,16 @@
-#include "paceline/core/coordination/halts.h"
+#include "paceline/core/coordination/pause_point.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-namespace paceline {
+namespace paceline::coordination {
 
-using coordination::Halt;
-
-Halts::Halts(Communicator& group)
+PausePoint::PausePoint(Communicator& group)
     : group_(group), machine_(group.rank(), group.size()), run_(group, machine_) {}
 
 template <typename Done>
-void Halts::wait(const char* what, const Done& done) {
+void PausePoint::wait(const char* what, const Done& done) {
   run_.wait(what, [&] { return done() || machine_.missing(); });
   if (done()) return;
   const int missing = group_.world_rank(*machine_.missing());
@@ -23,32 +21,33 @@ void Halts::wait(const char* what, const Done& done) {
                {missing}});
 }
 
-Halt Halts::come(std::int64_t step) {
+Pause PausePoint::come(std::int64_t step) {
   run_.tell(machine_.come(step));
   wait(
       "all ranks to stand still for a save (a rank that does not come may be in an operation that "
       "all ranks make: call Checkpoints::rest() before it)",
-      [this] { return machine_.has_halted(); });
+      [this] { return machine_.has_paused(); });
   return machine_.take();
 }
 
-std::optional<Halt> Halts::at_step(std::int64_t step) {
+std::optional<Pause> PausePoint::at_step(std::int64_t step) {
   if (!machine_.is_called()) return std::nullopt;
   return come(step);
 }
 
-Halt Halts::call(std::uint32_t reasons, std::int64_t step) {
-  run_.tell(coordination::HaltMachine::ask(reasons));
+Pause PausePoint::call(std::uint32_t reasons, std::int64_t step) {
+  run_.tell(PauseMachine::ask(reasons));
   wait("rank 0 to call all ranks to a save", [this] { return machine_.is_called(); });
   return come(step);
 }
 
-std::optional<Halt> Halts::rest(std::int64_t step) {
-  if (!std::exchange(is_resting_, true)) run_.tell(machine_.rest());
-  wait("all ranks to rest", [this] { return machine_.is_rest_over() || machine_.is_called(); });
-  if (!machine_.is_rest_over()) return come(step);
-  is_resting_ = false;
+std::optional<Pause> PausePoint::wait_for_pause(std::int64_t step) {
+  if (!std::exchange(is_waiting_, true)) run_.tell(machine_.wait_for_pause());
+  wait("all ranks to end their steps",
+       [this] { return machine_.is_wait_over() || machine_.is_called(); });
+  if (!machine_.is_wait_over()) return come(step);
+  is_waiting_ = false;
   return std::nullopt;
 }
 
-}  // namespace paceline
+}  // namespace paceline::coordination
