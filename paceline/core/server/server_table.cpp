@@ -241,10 +241,10 @@ Answer Table::pull(Buffer values) {
   return Impl::answer_with_values("pull", values, impl_);
 }
 
-Answer Table::rest(Buffer values) {
-  impl_->check_pull("rest", values);
-  impl_->perform("rest", [](WorkerMachine& worker, Time) { return worker.rest(); });
-  return Impl::answer_with_values("rest", values, impl_);
+Answer Table::quiesce(Buffer values) {
+  impl_->check_pull("quiesce", values);
+  impl_->perform("quiesce", [](WorkerMachine& worker, Time) { return worker.quiesce(); });
+  return Impl::answer_with_values("quiesce", values, impl_);
 }
 
 RuleState Table::take_rule_state() {

@@ -35,7 +35,7 @@ class TableMachine final : public machine::Machine {
   bool is_worker() const { return worker_.has_value(); }
   bool serves_members() const;   // a range that it serves has members
   std::set<int> served() const;  // these
-  // The ranges that it serves. THREAD: the driver, or when it rests.
+  // The ranges that it serves. THREAD: the driver, or when nothing drives it.
   const std::map<std::uint32_t, RangeMachine>& ranges() const { return ranges_; }
   // Why a packet was refused or a server lost.
   std::optional<Failure> failure() const;

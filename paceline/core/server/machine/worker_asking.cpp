@@ -14,7 +14,7 @@ std::string undone(const Packet& missing) {
     case Lack::nothing: break;
     case Lack::first_values: return "given the first values";
     case Lack::push: return fmt::format("pushed at clock {}", missing.clock);
-    case Lack::rest: return "come to rest";
+    case Lack::quiesce: return "quiesced";
   }
   return "answered";
 }

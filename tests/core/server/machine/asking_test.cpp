@@ -37,8 +37,8 @@ class Asked {
   void pull(int worker) {
     work(worker, [](WorkerMachine& one) { return one.pull(); });
   }
-  void rest(int worker) {
-    work(worker, [](WorkerMachine& one) { return one.rest(); });
+  void quiesce(int worker) {
+    work(worker, [](WorkerMachine& one) { return one.quiesce(); });
   }
   void assign_nothing(int worker) {
     work(worker, [](WorkerMachine& one) { return one.assign({}); });
@@ -110,11 +110,11 @@ TEST(Asking, WithSpareWorkersAllAreNamedThatMayPush) {
   EXPECT_EQ(table.awaited(0), "ranks 1, 2, which have not pushed at clock 0");
 }
 
-TEST(Asking, ThoseThatDoNotRestAreNamedAndThoseThatRestHoldUpNoPull) {
+TEST(Asking, ThoseThatDoNotQuiesceAreNamedAndThoseThatAreQuietHoldUpNoPull) {
   Asked table("bsp");
   table.begin();
-  table.rest(1);
-  EXPECT_EQ(table.awaited(1), "ranks 0, 2, which have not come to rest");
+  table.quiesce(1);
+  EXPECT_EQ(table.awaited(1), "ranks 0, 2, which have not quiesced");
   table.push(0);
   table.pull(0);
   EXPECT_EQ(table.awaited(0), "rank 2, which has not pushed at clock 0");

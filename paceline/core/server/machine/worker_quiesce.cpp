@@ -1,4 +1,4 @@
-// How a worker rests, and what rows tell beside their values.
+// How a worker is quiet until all are, and what rows tell beside their values.
 #include <algorithm>
 
 #include "paceline/core/base/check.h"
@@ -8,11 +8,11 @@ namespace paceline::server {
 
 using machine::Actions;
 
-Actions WorkerMachine::rest() {
+Actions WorkerMachine::quiesce() {
   PACELINE_CHECK(is_ready() && is_assigned() && !is_pulling_,
-                 "table '{}' rests before its first values, or while it is pulled",
+                 "table '{}' is quiesced before its first values, or while it is pulled",
                  shape_.spec.name);
-  is_pulling_ = is_resting_ = true;
+  is_pulling_ = is_quiescing_ = true;
   ++pull_;
   rows_missing_ = sides_.size();
   state_.steps = 0;
@@ -26,7 +26,7 @@ Actions WorkerMachine::rest() {
 }
 
 // All pushes are in these values, and all ranges have come to the same clock.
-void WorkerMachine::rested(std::size_t range, const Packet& packet) {
+void WorkerMachine::became_quiet(std::size_t range, const Packet& packet) {
   Side& side = sides_[range];
   const std::size_t bytes = shape_.ranges[range].elements * shape_.element_bytes();
   if (!side.awaits_row || packet.flags != pull_ ||
@@ -45,7 +45,7 @@ void WorkerMachine::rested(std::size_t range, const Packet& packet) {
   state_.steps = std::max(state_.steps, static_cast<std::int64_t>(packet.sequence));
   clock_ = std::max(clock_, packet.clock);
   if (--rows_missing_ > 0) return;
-  is_pulling_ = is_resting_ = has_pushed_ = false;
+  is_pulling_ = is_quiescing_ = has_pushed_ = false;
   may_push_ = true;
 }
 
