@@ -10,7 +10,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
-#include "paceline/core/coordination/machine_run.h"
+#include "paceline/core/coordination/coordination.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/lending/link_lender.h"

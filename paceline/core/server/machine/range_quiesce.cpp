@@ -5,7 +5,7 @@
 
 namespace paceline::server {
 
-// Where messages may be lost, those ask again that have not heard that all were quiet.
+// A worker that has not heard that all were quiet asks again, where messages may be lost.
 void RangeMachine::quiesce(int from, const Packet& packet) {
   Sender& sender = senders_.at(from);
   if (packet.flags < sender.last_pull || !has_values_) return;
