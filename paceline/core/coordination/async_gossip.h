@@ -7,7 +7,7 @@
 // that is under way, is the start plus all that was added. Messages are whole vectors (count *
 // sizeof(T) bytes), 2 for an exchange. The network must neither lose nor double messages.
 //
-// Training calls add() and read(), and tells its port ask() once a step, which never blocks. Before
+// Training calls add() and read(), and tells its run ask() once a step, which never blocks. Before
 // a consensus or a checkpoint each rank waits until is_quiet(), then all meet in a barrier: from
 // then on x alone is the state, on passive ranks too, until a rank asks again.
 #pragma once
@@ -41,7 +41,7 @@ class AsyncGossip final : public machine::Machine {
   // The same in one, so that no exchange comes between.
   void add_and_read(std::span<const T> delta, std::span<T> into);
 
-  // The message by which this rank is to begin an exchange: tell it to the port, in the same
+  // The message by which this rank is to begin an exchange: tell it to the run, in the same
   // thread. Nothing is begun by a passive rank or while an exchange is outstanding.
   machine::Message ask();
   // No exchange of this rank is asked for or outstanding.

@@ -25,7 +25,7 @@ class TicketMachine final : public machine::Machine {
   // --- the training ---
 
   // The message by which this rank asks for its next part, unless it has one or has asked: tell it
-  // to the port.
+  // to the run.
   machine::Message want() const;
   // The next take() is decided: a part has come, the epoch has ended, or rank 0 has.
   bool is_settled() const;

@@ -1,5 +1,6 @@
 // TableMachine: all that one member does for a table: the ranges that it serves, and its work as a
-// worker, either of which may be nothing. It is the Machine that ports and virtual networks run.
+// worker, either of which may be nothing. It is the Machine that a MachineRun or a virtual network
+// runs.
 #pragma once
 
 #include <functional>
