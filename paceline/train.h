@@ -29,7 +29,7 @@
 //   optimizers::                          LARS, LAMB, quasi-Newton methods, SVRG
 #pragma once
 
-#include "paceline/core/collective/machines/tickets.h"
+#include "paceline/core/coordination/tickets.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/core/pipeline/order/schedule_catalogue.h"
 #include "paceline/core/plan/recompute_segments.h"

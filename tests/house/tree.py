@@ -8,8 +8,8 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "linear", "mesh", "pipeline", "server",
-             "schedule", "plan", "observe"],
+    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "coordination", "linear", "mesh", "pipeline",
+             "server", "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "optim", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel", "pipeline",
               "checkpoint"],
     "app": ["launch", "measure", "cli"],
@@ -28,7 +28,7 @@ SUB_ROOMS = {
     ("core", "membership"): ["handshake", "store", "environment", "generation"],
     ("core", "compress"): ["kernels", "payload", "codecs", "averaging", "methods", "state", "menu"],
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call", "agreement",
-                             "engine", "carrier", "price", "group", "machines"],
+                             "engine", "carrier", "price", "group"],
     ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
     ("core", "server"): ["rules", "consistency", "table", "wire", "lending", "machine"],

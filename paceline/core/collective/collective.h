@@ -18,10 +18,7 @@
 // (mixing_graph.h, mixing_program.h, mixing_proof.h), how the messages of programs meet and when
 // (matching.h, timeline.h), engines that plugins bring (engine_plugin.h), how a group is opened
 // (open_communicator.h), strings and bytes of any length (values.h), the state of a call that
-// another room carries (work_state.h), and machines among a group's
-// ranks (machine_port.h): gossip that waits for nobody (async_gossip.h, gossip_place.h), parts of
-// an epoch that rank 0 deals out (tickets.h), and ranks of their own pace that stand still together
-// (halts.h).
+// another room carries (work_state.h), and the links of a group for machines (machine_links.h).
 #pragma once
 
 #include "paceline/core/collective/call/work.h"

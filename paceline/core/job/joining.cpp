@@ -214,9 +214,7 @@ class Joining {
   }
 
   std::string names_of(const std::vector<int>& members) const {
-    std::string names;
-    for (const int member : members) names += (names.empty() ? "" : ", ") + name_of(member);
-    return names;
+    return membership::member_names(members, environment_.world_size);
   }
 
   // Our launcher tells who is missing, and so does rank 0 where it has the store; the others tell

@@ -10,34 +10,33 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
+#include "paceline/core/coordination/coordination.h"
 #include "paceline/core/job/job_links.h"
-#include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/lending/link_lender.h"
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
-#include "paceline/core/server/machine/waiting_text.h"
 #include "paceline/core/server/table/table_numbers.h"
-#include "paceline/core/server/waking_machine.h"
 #include "paceline/core/transport/memory/available_memory.h"
 
 namespace paceline {
 namespace server {
 namespace {
 
-using membership::GenerationPort;
+using coordination::Awaited;
+using coordination::MachineRun;
+using membership::member_names;
 
 constexpr std::chrono::milliseconds kBetweenShows(200);
 
 // A table as its server has it.
 class ServedTable {
  public:
-  ServedTable(const job::JobLinks& links, TableShape of, std::uint32_t number)
+  ServedTable(Job& job, int own, TableShape of, std::uint32_t number)
       : shape_(std::move(of)),
-        machine_(shape_, links.generation->identity().rank),
-        waking_(machine_, *links.reactor),
-        port_(links.reactor, links.generation, number, waking_, {}, shape_.members.all()) {}
+        machine_(shape_, own),
+        run_(job, number, shape_.members.all(), machine_) {}
 
   // All workers have left it. A table that is too short for all servers stays with those that have
   // none of its ranges.
@@ -58,22 +57,22 @@ class ServedTable {
  private:
   const TableShape shape_;
   TableMachine machine_;
-  WakingMachine waking_;
-  GenerationPort port_;
+  MachineRun run_;
 };
 
 class Serving {
  public:
   explicit Serving(Job& job)
-      : links_(job::links_of(job)),
+      : job_(job),
+        links_(job::links_of(job)),
         members_(TableMembers::of_servers(job.world_size(), job.servers())),
         own_(links_.generation->identity().rank),
+        name_(links_.generation->identity().name_of(own_)),
         register_(job.world_size(), own_),
-        waking_(register_, *links_.reactor),
-        port_(links_.reactor, links_.generation, kRegisterGroup, waking_, {}, members_.all()),
+        run_(job, kRegisterGroup, members_.all(), register_),
         borrower_(*links_.generation),
         sums_(job.world_size(), &borrower_),
-        sums_port_(links_.reactor, links_.generation, kSumGroup, sums_, {}, members_.all()) {}
+        sums_run_(job, kSumGroup, members_.all(), sums_) {}
 
   void run() {
     while (true) {
@@ -111,18 +110,16 @@ class Serving {
       if (!left.contains(worker)) last.lacks(worker, "ended its Job");
     quiet_until_ = Deadline::never();
     if (last.blamed().empty()) return;
-    const auto name_of = [this](int member) { return this->name_of(member); };
-    warn(
-        stall_text(links_.stall_time,
-                   fmt::format("{} waits in the end of the job for {}, as {} did", name_of(own_),
-                               last.text(name_of), names_of({left.begin(), left.end()}, name_of))));
+    const int ranks = links_.generation->identity().ranks();
+    warn(coordination::stall_text(
+        links_.stall_time,
+        fmt::format("{} waits in the end of the job for {}, as {} did", name_, last.text(ranks),
+                    member_names({left.begin(), left.end()}, ranks))));
   }
-
-  std::string name_of(int member) const { return links_.generation->identity().name_of(member); }
 
   void open(const TableSpec& spec) {
     const auto tell = [this](RegisterKind kind, Bytes payload) {
-      port_.tell(
+      run_.tell(
           {.kind = static_cast<std::uint32_t>(kind), .payload = {payload.begin(), payload.end()}});
     };
     const auto refuse = [&](std::string_view why) {
@@ -132,29 +129,29 @@ class Serving {
     try {
       TableShape shape = shape_of(spec, members_).value();
       check_memory(shape, own_, transport::available_memory()).value();
-      tables_.emplace_back(links_, std::move(shape), number);
+      tables_.emplace_back(job_, own_, std::move(shape), number);
     } catch (const Error& error) {
-      return refuse(fmt::format("{}: {}", name_of(own_), error.what()));
+      return refuse(fmt::format("{}: {}", name_, error.what()));
     } catch (const std::bad_alloc&) {
       return refuse(
           fmt::format("{} has no memory for table '{}' of {} elements: start more servers, "
                       "or place them on other hosts by --server-hosts",
-                      name_of(own_), spec.name, spec.elements));
+                      name_, spec.name, spec.elements));
     }
-    log_debug(
-        fmt::format("{} has table '{}' of {} elements", name_of(own_), spec.name, spec.elements));
+    log_debug(fmt::format("{} has table '{}' of {} elements", name_, spec.name, spec.elements));
     tell(RegisterKind::open, std::as_bytes(std::span(&number, 1)));
   }
 
+  Job& job_;
   const job::JobLinks links_;
   const TableMembers members_;
   const int own_;
+  const std::string name_;
   TableRegister register_;
-  WakingMachine waking_;
-  GenerationPort port_;
+  MachineRun run_;
   LinkBorrower borrower_;
   SumServer sums_;
-  GenerationPort sums_port_;
+  MachineRun sums_run_;
   TableNumbers numbers_{TableNumbers::Kept::by_servers};
   std::list<ServedTable> tables_;
   std::pair<std::int64_t, std::size_t> moved_ = {};  // pushes, and workers that have left

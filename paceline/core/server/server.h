@@ -13,10 +13,10 @@
 // Servers also sum arrays that workers push, in place of an all_reduce: the machines are
 // sum_worker.h and sum_server.h, their bytes sum_piece.h. Within a host workers lend their parts
 // (lending/: lender.h, and link_lender.h over the links). The room schedule carries gradients by
-// them, with what tables have too (declaring.h, waking_machine.h).
+// them (table_spec.h, table_numbers.h).
 //
 // A worker that waits for long asks the servers for whom they wait, and names these: on stderr at
-// the stall time, in the failure at the deadline (waiting.h; machine/waiting_text.h has the words).
+// the stall time, in the failure at the deadline (MachineRun of core/coordination has the words).
 #pragma once
 
 #include "paceline/core/server/consistency/consistency.h"

@@ -9,13 +9,10 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
-#include "paceline/core/job/job_links.h"
-#include "paceline/core/membership/generation/generation_port.h"
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/made_tables.h"
-#include "paceline/core/server/waiting.h"
-#include "paceline/core/server/waking_machine.h"
 #include "paceline/core/transport/memory/available_memory.h"
 
 namespace paceline::server {
@@ -37,41 +34,40 @@ class Table::Impl {
   Impl(Job& job, TableShape of, std::uint32_t number, std::shared_ptr<const void> taken)
       : shape(std::move(of)),
         taken_name(std::move(taken)),
-        links(job::links_of(job)),
         machine(shape, job.rank()),
-        waking(machine, *links.reactor),
-        port(links.reactor, links.generation, number, waking, {}, shape.members.all()) {}
+        run(job, number, shape.members.all(), machine) {}
 
   // Carries out on the driver what the worker does, and returns when it is sent.
   void perform(const char* what, TableMachine::Work work) {
-    links.reactor->check_may_wait(text_of(what));
+    run.links().reactor->check_may_wait(text_of(what));
     do_on_driver(std::move(work));
     check(what);
   }
   void do_on_driver(TableMachine::Work work) {
     machine.do_work(std::move(work));
-    port.tell({.kind = TableMachine::kWork});
-    links.reactor->run([] {});  // posts keep their order
+    run.carry_out({.kind = TableMachine::kWork});
   }
 
-  void wait(const char* what, const std::function<bool()>& done, const Questions& questions) {
+  void wait(const char* what, const std::function<bool()>& done,
+            const coordination::Questions& questions) {
     const auto is_over = [&] { return done() || machine.failure(); };
-    wait_for_servers(links, text_of(what), is_over, questions);
+    run.wait_and_ask(text_of(what), is_over, questions);
     if (!done()) check(what);
   }
   // Throws what ends all calls, if anything has.
   void check(const char* what) const {
     try {
-      job::check_alive(links);
+      job::check_alive(run.links());
     } catch (const Error& error) {
       Failure failure = error.failure();
       failure.what = fmt::format("{}: {}", text_of(what), failure.what);
       throw Error(std::move(failure));
     }
-    if (auto failure = machine.failure()) {
-      if (failure->fault == Fault::peer_lost)
-        failure->what = fmt::format("{}: {}", text_of(what), text_of_loss(links, port, *failure));
-      throw Error(std::move(*failure));
+    if (auto found = machine.failure()) {
+      Failure failure = run.cause_of(*std::move(found));
+      if (failure.fault == Fault::peer_lost)
+        failure.what = fmt::format("{}: {}", text_of(what), failure.what);
+      throw Error(std::move(failure));
     }
   }
   std::string text_of(const char* what) const {
@@ -87,7 +83,7 @@ class Table::Impl {
       do_on_driver([](WorkerMachine& worker, Time) { return worker.ask(); });
     };
     const auto movement = [this] {
-      return port.pieces() + machine.read([](const auto& worker) { return worker.movement(); });
+      return run.pieces() + machine.read([](const auto& worker) { return worker.movement(); });
     };
     wait(what, of_worker(holds),
          {.ask = ask,
@@ -98,7 +94,7 @@ class Table::Impl {
   // Waits until the workers of the ranges that this rank serves have left.
   void wait_for_workers() {
     const auto awaited = [this] {
-      Awaited those;
+      coordination::Awaited those;
       for (const int member : machine.served()) those.lacks(member, "ended it");
       return those;
     };
@@ -165,10 +161,8 @@ class Table::Impl {
 
   const TableShape shape;
   std::shared_ptr<const void> taken_name;  // until the table ends; Answers may outlive it
-  const job::JobLinks links;
   TableMachine machine;
-  WakingMachine waking;
-  membership::GenerationPort port;
+  coordination::MachineRun run;
   const int exceptions = std::uncaught_exceptions();
 };
 
@@ -214,7 +208,7 @@ Answer Table::assign(ConstBuffer values, const RuleState& state) {
   impl_->check("assign", values);
   impl_->check_state(state);
   const bool gives =
-      impl_->links.generation->identity().rank == impl_->shape.members.workers.front();
+      impl_->run.links().generation->identity().rank == impl_->shape.members.workers.front();
   const Bytes bytes = gives ? values.bytes() : Bytes{};
   impl_->perform("assign",
                  [&](WorkerMachine& worker, Time) { return worker.assign(bytes, state); });
@@ -247,10 +241,10 @@ Answer Table::pull(Buffer values) {
   return Impl::answer_with_values("pull", values, impl_);
 }
 
-Answer Table::rest(Buffer values) {
-  impl_->check_pull("rest", values);
-  impl_->perform("rest", [](WorkerMachine& worker, Time) { return worker.rest(); });
-  return Impl::answer_with_values("rest", values, impl_);
+Answer Table::quiesce(Buffer values) {
+  impl_->check_pull("quiesce", values);
+  impl_->perform("quiesce", [](WorkerMachine& worker, Time) { return worker.quiesce(); });
+  return Impl::answer_with_values("quiesce", values, impl_);
 }
 
 RuleState Table::take_rule_state() {

@@ -80,12 +80,12 @@ class Table {
   // live until then.
   Answer pull(Buffer values);
 
-  // Pushes nothing until all workers rest, at whatever clocks they are: nobody waits for one that
-  // does. Answered when all rest: with the values after all pushes, which are the same for all
+  // Pushes nothing until all workers call it, at whatever clocks they are: nobody waits for one
+  // that has. Answered when all have: with the values after all pushes, which are the same for all
   // workers, as pull() does. All go on at the same clock.
-  Answer rest(Buffer values);
-  // The state of the rule as the last rest found it. REQUIRES: its answer has come; it is taken
-  // once.
+  Answer quiesce(Buffer values);
+  // The state of the rule as the last quiesce() found it. REQUIRES: its answer has come; it is
+  // taken once.
   RuleState take_rule_state();
 
   std::int64_t clock() const;     // of this worker

@@ -20,7 +20,7 @@
 #include "paceline/core/base/processors.h"
 #include "paceline/core/checkpoint/checkpoint.h"
 #include "paceline/core/collective/group/values.h"
-#include "paceline/core/collective/machines/halts.h"
+#include "paceline/core/coordination/pause_point.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/checkpoint/common_failure.h"
 #include "paceline/torch/checkpoint/held_tensor.h"
@@ -39,7 +39,7 @@ using checkpoint::DirectoryLock;
 namespace {
 
 constexpr const char* kOptimizerItem = "optimizer";
-// The reasons of a halt.
+// The reasons of a pause.
 constexpr std::uint32_t kSave = 1, kStop = 2;
 constexpr int kStoppedBySigterm = 143;  // 128 + SIGTERM, as a shell tells it
 // A file that another host has written may be seen later over a network.
@@ -87,8 +87,8 @@ class Checkpoints::Impl {
   void begin_steps();
   void wait_for(const Work& round) const;
   void begin_save(std::int64_t step);
-  void save_by_halts(StopSignals::Asked asked);
-  void save_in(const collective::Halt& halt);
+  void save_in_pauses(StopSignals::Asked asked);
+  void save_in(const coordination::Pause& pause);
   bool is_due(std::int64_t step) const;
 
   Job& job_;
@@ -110,9 +110,9 @@ class Checkpoints::Impl {
   bool round_follows_save_ = false;
   StopSignals signals_;
   Saving saving_;
-  // Ranks that do not wait for each other agree by halts, others by rounds.
-  std::optional<Halts> halts_;
-  bool is_stopped_ = false;  // in a halt
+  // Ranks that do not wait for each other agree in pauses, others by rounds.
+  std::optional<coordination::PausePoint> pauses_;
+  bool is_stopped_ = false;  // in a pause
 };
 
 // --- the directory -------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ void Checkpoints::Impl::begin_steps() {
                     "Save under bsp, ssp, bounded_delay or asp",
                     synchrony));
   }
-  if (!all_wait()) halts_.emplace(*group_);
+  if (!all_wait()) pauses_.emplace(*group_);
 }
 
 // A stage tells which micro-batch it has to compute next.
@@ -349,7 +349,7 @@ void Checkpoints::Impl::begin_save(std::int64_t step) {
   for (DataParallel* const parallel : parallels_) parallel->finish();
   std::vector<NamedState> states;
   for (const NamedPart& part : parts_) states.push_back({part.name, part.part->state()});
-  if (halts_) states.push_back({kStepsItem, rank_step_state(own_step_)});
+  if (pauses_) states.push_back({kStepsItem, rank_step_state(own_step_)});
   saving_.begin(static_cast<std::uint64_t>(step), states);
   saved_step_ = step;
 }
@@ -359,7 +359,7 @@ void Checkpoints::Impl::save_if_due(std::int64_t step) {
   own_step_ = step;
   for (const NamedPart& part : parts_) part.part->step_ended();
   const StopSignals::Asked asked = signals_.take();
-  if (halts_) return save_by_halts(asked);
+  if (pauses_) return save_in_pauses(asked);
   if (asked.save || asked.stop) saving_.ask(asked.stop);
   saving_.read_round();
   // Ranks told of these signals in the round after a save, so they had come before it and were
@@ -381,33 +381,33 @@ bool Checkpoints::Impl::is_due(std::int64_t step) const {
          step / options_.every > std::max<std::int64_t>(saved_step_, 0) / options_.every;
 }
 
-void Checkpoints::Impl::save_by_halts(StopSignals::Asked asked) {
+void Checkpoints::Impl::save_in_pauses(StopSignals::Asked asked) {
   std::uint32_t reasons = 0;
   if (asked.save || (group_->rank() == 0 && is_due(own_step_))) reasons |= kSave;
   if (asked.stop) reasons |= kStop;
-  if (reasons != 0) save_in(halts_->call(reasons, own_step_));
-  else if (const auto halt = halts_->at_step(own_step_)) save_in(*halt);
+  if (reasons != 0) save_in(pauses_->call(reasons, own_step_));
+  else if (const auto pause = pauses_->at_step(own_step_)) save_in(*pause);
 }
 
 // The furthest rank may stand where it stood at the save before, while others have gone on: that
 // takes the next number. All ranks wait until it is written: they have no rounds in which they
 // could hear of it later.
-void Checkpoints::Impl::save_in(const collective::Halt& halt) {
-  is_stopped_ = is_stopped_ || (halt.reasons & kStop) != 0;
-  begin_save(std::max(halt.step, saved_step_ + 1));
+void Checkpoints::Impl::save_in(const coordination::Pause& pause) {
+  is_stopped_ = is_stopped_ || (pause.reasons & kStop) != 0;
+  begin_save(std::max(pause.step, saved_step_ + 1));
   saving_.wait();
 }
 
 void Checkpoints::Impl::rest() {
   begin_steps();
-  if (!halts_) return;
-  while (const auto halt = halts_->rest(own_step_)) save_in(*halt);
+  if (!pauses_) return;
+  while (const auto pause = pauses_->wait_for_pause(own_step_)) save_in(*pause);
 }
 
 bool Checkpoints::Impl::save(std::int64_t step) {
   rest();
   own_step_ = step;
-  if (halts_) {
+  if (pauses_) {
     group_->all_reduce(buffer_of(std::span(&step, 1)), {.op = ReduceOp::max}).wait();
     step = std::max(step, saved_step_ + 1);
   }

@@ -156,9 +156,9 @@ TEST(ServerTable, ARestBringsTheStateOfTheRuleWithWhichAnotherTableGoesOn) {
           table.push(const_buffer_of(gradient));
           table.pull(buffer_of(values)).wait();
         }
-        std::vector<double> rested(values.size());
-        table.rest(buffer_of(rested)).wait();
-        EXPECT_EQ(rested, values);
+        std::vector<double> quiet(values.size());
+        table.quiesce(buffer_of(quiet)).wait();
+        EXPECT_EQ(quiet, values);
         state = table.take_rule_state();
         EXPECT_EQ(state.steps, clock);
         EXPECT_EQ(state.slots.size(), 2u);
@@ -181,7 +181,7 @@ TEST(ServerTable, AWorkerThatRestsHoldsUpNobody) {
       table.push(const_buffer_of(ones), {.rate = 3});
       table.pull(buffer_of(values)).wait();
     }
-    table.rest(buffer_of(values)).wait();
+    table.quiesce(buffer_of(values)).wait();
     EXPECT_THAT(values, testing::Each(-12.0f)) << "4 + 8 pushes, each of which counts for a third";
     EXPECT_EQ(table.clock(), 8);
   });

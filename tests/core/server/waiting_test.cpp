@@ -1,7 +1,5 @@
-// Waits for servers on real links: whom the lines and the failures name.
+// Waits for servers on real links: whom the lines and the failures name (MachineRun::wait_and_ask).
 // Also covers paceline/core/server/made_tables.cpp.
-#include "paceline/core/server/waiting.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,12 +68,12 @@ TEST(Waiting, AWorkerThatIsBehindIsNamedAtTheStallTimeAndAtTheDeadline) {
       table->pull(values).wait();
     }
   };
-  const auto rest = [](HeldTable& table, Buffer values) { table->rest(values).wait(); };
+  const auto quiesce = [](HeldTable& table, Buffer values) { table->quiesce(values).wait(); };
   const Case cases[] = {{"bsp", "push", "pushed at clock 0", push},
                         {"ssp:staleness=1", "pull", "pushed at clock 0", pull},
                         {"bounded_delay:steps=1", "pull", "pushed at clock 0", pull},
                         {"timeout:quorum=2", "pull", "pushed at clock 0", pull},
-                        {"asp", "rest", "come to rest", rest}};
+                        {"asp", "quiesce", "quiesced", quiesce}};
   for (const Case& one : cases) {
     const std::string waits = fmt::format(
         "rank 0 waits in {} of table 'w' for rank 1, which has not {}", one.what, one.lacks);

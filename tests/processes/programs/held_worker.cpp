@@ -5,7 +5,7 @@
 //
 //   push     pushes an update, and waits until it is applied
 //   pull     pushes an update, and pulls the values after it
-//   save     rests, as whoever saves the values does
+//   save     quiesces, as whoever saves the values does
 //   end      ends the table and the job
 //   make     makes another table, 'v'
 //   assign   gives first values to a table that was made before, 'v'
@@ -62,7 +62,7 @@ class Held {
     const std::map<std::string, std::function<void()>> places = {
         {"push", [this] { table_.push(buffer()).wait(); }},
         {"pull", [this] { table_.push(buffer()), table_.pull(buffer()).wait(); }},
-        {"save", [this] { table_.rest(buffer()).wait(); }},
+        {"save", [this] { table_.quiesce(buffer()).wait(); }},
         {"end", [] {}},
         {"make", [this] { make_other(); }},
         {"assign", [this] { other_->assign(buffer()).wait(); }},

@@ -35,13 +35,13 @@ std::string wait_in(const Cell& cell) {
   if (cell.place == "end") return "the end of table 'w'";
   if (cell.place == "make") return "the making of table 'v'";
   if (cell.place == "sum") return "push_pull of 4 f32 for sum";
-  return fmt::format("{} of table 'w'", cell.place == "save" ? "rest" : cell.place);
+  return fmt::format("{} of table 'w'", cell.place == "save" ? "quiesce" : cell.place);
 }
 
 std::string wait_for(const Cell& cell) {
   if (cell.victim == "server") return "server 0, which does not answer";
   if (cell.place == "end") return "rank 1, which has not ended its Job, as rank 0 did";
-  if (cell.place == "save") return "rank 1, which has not come to rest";
+  if (cell.place == "save") return "rank 1, which has not quiesced";
   if (cell.place == "make") return "rank 1, which has not made it";
   if (cell.place == "sum") return "rank 1, which has not pushed all of it";
   return "rank 1, which has not pushed at clock 0";

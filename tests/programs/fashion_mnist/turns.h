@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "paceline/core/collective/machines/tickets.h"
+#include "paceline/core/coordination/tickets.h"
 #include "paceline/core/job/job.h"
 #include "paceline/torch/checkpoint/checkpoint.h"
 #include "paceline/torch/data/data.h"

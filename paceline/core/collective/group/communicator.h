@@ -27,9 +27,8 @@
 
 namespace paceline {
 
-class MachinePort;
-namespace machine {
-class Machine;
+namespace collective {
+struct MachineLinks;
 }
 
 class Communicator {
@@ -132,10 +131,9 @@ class Communicator {
   // for those not in it.
   std::unique_ptr<Communicator> subgroup(std::span<const int> ranks);
 
-  // Runs a machine among the ranks of this group, one on each, until the port ends
-  // (machine_port.h). `machine` outlives the port. Blocks; every rank of this group must call it,
-  // in the order of its other operations.
-  std::unique_ptr<MachinePort> attach(machine::Machine& machine);
+  // For a machine that runs among the ranks of this group: core/coordination/machine_run.h calls
+  // it. Blocks; every rank of this group must call it, in the order of its other operations.
+  collective::MachineLinks machine_links();
 
   // Ends the generation: everything in flight on every rank fails with `reason`, and so does every
   // later call.

@@ -46,7 +46,7 @@ class Communicator::Impl {
   collective::Choice choice;
   // How many groups were asked of this one; ordered by the caller, as all calls.
   std::uint64_t splits = 0;
-  std::uint64_t machines = 0;  // the same of attached machines
+  std::uint64_t machines = 0;  // the same of machines
   const int exceptions = std::uncaught_exceptions();
 
   const collective::RouteFacts route_facts;

@@ -33,13 +33,13 @@ class AsyncAdmm final : public machine::Machine {
 
   // --- the worker ---
 
-  // The message by which the next round begins: tell it to the port, on each rank.
+  // The message by which the next round begins: tell it to the run, on each rank.
   static machine::Message begin();
   // take() is decided: there is a z to go on with, the round has ended, or the run has.
   bool is_settled() const;
   // The z to go on with; nothing at the end of the round. REQUIRES: is_settled() and !lost().
   std::optional<std::vector<double>> take();
-  // The message that carries x + u after each z that was taken: tell it to the port.
+  // The message that carries x + u after each z that was taken: tell it to the run.
   static machine::Message contribution(std::span<const double> x_plus_u);
 
   std::vector<double> common() const;  // z at the end of the last round

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "paceline/core/collective/group/machine_port.h"
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/linear/solver/consensus.h"
 #include "paceline/core/linear/solver/solver_catalogue.h"
 
@@ -42,10 +42,10 @@ class AsyncAdmmSolver final : public Solver {
                  updates_in(settings, context.group.size()),
                  consensus_for(context.problem, context.group.size(),
                                penalty_in(settings, context.problem))),
-        port_(context.group.attach(machine_)) {}
+        run_(context.group, machine_) {}
 
   void round() override {
-    port_->tell(AsyncAdmm::begin());
+    run_.tell(AsyncAdmm::begin());
     while (const auto common = next()) {
       for (std::size_t j = 0; j < x_.size(); ++j) multipliers_[j] += x_[j] - (*common)[j];
       std::vector<double> centre(common->size());
@@ -53,7 +53,7 @@ class AsyncAdmmSolver final : public Solver {
       x_ = local_.solve(centre);
       std::vector<double> sum(x_.size());
       for (std::size_t j = 0; j < sum.size(); ++j) sum[j] = x_[j] + multipliers_[j];
-      port_->tell(AsyncAdmm::contribution(sum));
+      run_.tell(AsyncAdmm::contribution(sum));
       if (group_.size() > 1) bytes_ += sum.size() * sizeof(double);
     }
   }
@@ -66,7 +66,7 @@ class AsyncAdmmSolver final : public Solver {
  private:
   // The common weights to go on with; nothing at the end of the round.
   std::optional<std::vector<double>> next() {
-    port_->wait("common weights of asynchronous ADMM", [this] { return machine_.is_settled(); });
+    run_.wait("common weights of asynchronous ADMM", [this] { return machine_.is_settled(); });
     if (const auto lost = machine_.lost()) {
       const int rank = group_.world_rank(*lost);
       throw Error({Fault::peer_lost,
@@ -85,7 +85,7 @@ class AsyncAdmmSolver final : public Solver {
   std::vector<double> multipliers_;  // this rank's u
   std::uint64_t bytes_ = 0;
   AsyncAdmm machine_;
-  const std::unique_ptr<MachinePort> port_;
+  coordination::MachineRun run_;
 };
 
 }  // namespace

@@ -9,23 +9,20 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/job_links.h"
-#include "paceline/core/membership/generation/generation_port.h"
-#include "paceline/core/server/declaring.h"
 #include "paceline/core/server/lending/link_lender.h"
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/sum_worker.h"
+#include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/server/table/table_spec.h"
-#include "paceline/core/server/waiting.h"
-#include "paceline/core/server/waking_machine.h"
 
 namespace paceline::schedule {
 
 using server::kSumGroup;
 using server::SumWorker;
 using server::TableMembers;
-using server::WakingMachine;
 
 namespace {
 
@@ -69,11 +66,10 @@ class PushPull::Sums final : public job::JobExtension {
              .stall = links.stall_time,
              .rank = job.rank(),
              .tell = [](const std::string& line) { warn(line); }},
-            [this](Failure found) { return cause_of(std::move(found)); }, {&lender, stage.bytes()},
+            [this](const Failure& found) { return cause_of(found); }, {&lender, stage.bytes()},
             part_bytes_of(links)),
-        waking(machine, *links.reactor),
-        port(links.reactor, links.generation, kSumGroup, waking, {},
-             TableMembers::of_servers(job.world_size(), job.servers()).all()) {}
+        run(job, kSumGroup, TableMembers::of_servers(job.world_size(), job.servers()).all(),
+            machine) {}
 
   // Each object has a channel for its lifetime, and servers accept a limited number of channels.
   std::uint32_t begin_channel() {
@@ -91,21 +87,15 @@ class PushPull::Sums final : public job::JobExtension {
   server::LinkLender lender;
   const Allocation stage;
   SumWorker machine;
-  WakingMachine waking;
-  membership::GenerationPort port;
+  coordination::MachineRun run;
 
  private:
-  // A better cause may be known: the end of the generation, or the reason for which a server hears
-  // this rank no more. A call that is late ends the generation for all. THREAD: driver.
-  Failure cause_of(Failure found) {
-    if (port.failure()) return *port.failure();
-    if (const auto why = found.fault == Fault::peer_lost && !found.ranks.empty()
-                             ? port.dropped_by(found.ranks.front())
-                             : std::nullopt)
-      found.what = server::text_of_drop(links, found.ranks.front(), *why);
-    if (found.fault == Fault::timed_out)
-      links.reactor->post([generation = links.generation, found] { generation->fail(found); });
-    return found;
+  // A call that is late ends the generation for all. THREAD: driver.
+  Failure cause_of(const Failure& found) {
+    Failure cause = run.cause_of(found);
+    if (cause.fault == Fault::timed_out)
+      links.reactor->post([generation = links.generation, cause] { generation->fail(cause); });
+    return cause;
   }
 
   std::atomic<std::uint32_t> channels_ = 0;
@@ -162,10 +152,8 @@ class PushPull::Impl {
 
 PushPull::PushPull(Job& job) : impl_(std::make_unique<Impl>(job)) {}
 
-// Posts keep their order, so the calls have failed when the reactor has run what follows.
 PushPull::~PushPull() {
-  impl_->sums->port.tell({.kind = SumWorker::kCancel, .index = impl_->channel});
-  impl_->sums->links.reactor->run([] {});
+  impl_->sums->run.carry_out({.kind = SumWorker::kCancel, .index = impl_->channel});
 }
 
 Work PushPull::all_reduce(ConstBuffer input, Buffer output, ReduceOp op) {
@@ -192,7 +180,7 @@ Work PushPull::all_reduce(ConstBuffer input, Buffer output, ReduceOp op) {
                       timing->end();
                       state->finish(std::move(failure));
                     }});
-  sums.port.tell({.kind = SumWorker::kBegin});
+  sums.run.tell({.kind = SumWorker::kBegin});
   return Work(state);
 }
 

@@ -33,7 +33,7 @@ Actions RangeMachine::on_packet(int from, Packet packet, Time now) {
       case PacketKind::push: push(from, std::move(packet), now); break;
       case PacketKind::pull: pull(from, packet); break;
       case PacketKind::join: join(from, packet); break;
-      case PacketKind::rest: rest(from, packet); break;
+      case PacketKind::quiesce: quiesce(from, packet); break;
       case PacketKind::ask:
         if (!is_new) ask(from, packet);
         break;
@@ -193,10 +193,10 @@ bool RangeMachine::can_close(std::int64_t step, std::span<const Push> gathered) 
   const Pacing& pacing = shape_->pacing;
   const auto of_step =
       std::ranges::count_if(gathered, [&](const Push& push) { return push.stamp == step; });
-  int needed = value_.counted_in(step) + of_resting(step, gathered);
+  int needed = value_.counted_in(step) + of_quiet(step, gathered);
   if (pacing.spare > 0) {
     const int most = static_cast<int>(shape_->members.workers.size()) - pacing.spare;
-    needed = value_.has_resting() ? std::min(needed, most) : most;
+    needed = value_.has_quiet() ? std::min(needed, most) : most;
   }
   if (timed_out_ == step) needed = std::min(needed, pacing.quorum);
   return of_step >= std::max(needed, 1) || all_have_passed(step);
@@ -208,7 +208,7 @@ bool RangeMachine::all_have_passed(std::int64_t step) const {
   if (!shape_->pacing.skips_steps() || has_too_few_members()) return false;
   bool somebody_waits = false;
   for (const auto& [member, sender] : senders_) {
-    if (value_.rests(member)) continue;
+    if (value_.is_quiet(member)) continue;
     if (!sender.pull || sender.pull->least != step + 1 || sender.taken < sender.pull->own)
       return false;
     somebody_waits = true;
@@ -286,7 +286,7 @@ void RangeMachine::check_numbers() {
 
 Actions RangeMachine::settle(Time now) {
   close_steps(now);
-  let_rest(now);
+  let_quiesce(now);
   check_numbers();
   const std::int64_t clock = value_.clock();
   for (auto& [member, sender] : senders_) {

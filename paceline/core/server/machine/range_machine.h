@@ -13,7 +13,7 @@
 //
 // A worker that waits for long asks whom the range waits for (range_missing.cpp).
 //
-// Members may rest (range_rest.cpp): nothing waits for one that does. When all rest, all that they
+// Members may be quiet (range_quiesce.cpp): nothing waits for one that is. When all are, all they
 // have pushed is applied, and each gets the same row; then they go on at one clock.
 #pragma once
 
@@ -54,7 +54,7 @@ class RangeMachine {
     std::int64_t least = 0;
     std::uint64_t own = 0;
   };
-  struct Rest {
+  struct Quiet {
     std::uint32_t number = 0;
     std::uint64_t own = 0;  // pushes that come before it
   };
@@ -68,9 +68,9 @@ class RangeMachine {
     std::size_t gathered = 0;            // taken, and in an open step
     std::optional<Pull> pull;            // that waits for its row
     std::uint32_t last_pull = 0;
-    bool is_owed = false;           // an answer
-    std::optional<Rest> rest = {};  // it asked for one
-    std::uint32_t last_rest = 0;    // the number of the last that has ended
+    bool is_owed = false;             // an answer
+    std::optional<Quiet> quiet = {};  // it asked for one
+    std::uint32_t last_quiet = 0;     // the number of the last that has ended
   };
 
   void assign(int from, const Packet& packet);
@@ -78,13 +78,13 @@ class RangeMachine {
   void pull(int from, const Packet& packet);
   void join(int from, const Packet& packet);
   void leave(int worker);
-  void rest(int from, const Packet& packet);
+  void quiesce(int from, const Packet& packet);
   void ask(int from, const Packet& packet);
   Packet missing_for(int from) const;
   template <typename Lacks>
   Packet lacking(int from, Lack lack, const Lacks& lacks) const;
-  void let_rest(machine::Time now);  // those that have asked, and wakes them when all rest
-  void send_rested(int to);
+  void let_quiesce(machine::Time now);  // those that have asked, and wakes them when all are quiet
+  void send_quiet(int to);
 
   std::string complaint(const Sender& sender, const Push& push) const;
   void offer(Push push, machine::Time now);
@@ -94,8 +94,8 @@ class RangeMachine {
   bool can_close(std::int64_t step, std::span<const Push> gathered) const;
   bool all_have_passed(std::int64_t step) const;
   bool has_too_few_members() const;  // for a step, with spare workers
-  // The pushes of this step by workers that rest.
-  int of_resting(std::int64_t step, std::span<const Push> gathered) const;
+  // The pushes of this step by workers that are quiet.
+  int of_quiet(std::int64_t step, std::span<const Push> gathered) const;
   void decide(const Push& push, bool dropped = false);
 
   void send(int to, Packet packet);

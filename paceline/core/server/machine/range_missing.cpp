@@ -12,29 +12,29 @@ void RangeMachine::ask(int from, const Packet& packet) {
   send(from, std::move(answer));
 }
 
-// The range owes one of these to a member: word that first values are there, the row of a pull or
-// of a rest, or the answer to a push. Nobody else is to blame for pushes of the member's own that
-// have not come.
+// The range owes one of these to a member: word that first values are there, the row of a pull, the
+// one that all get when they are quiet, or the answer to a push. Nobody else is to blame for pushes
+// of the member's own that have not come.
 Packet RangeMachine::missing_for(int from) const {
   const Sender& sender = senders_.at(from);
   if (!has_values_ && wait_for_values_.contains(from))
     return lacking(from, Lack::first_values,
                    [this](int member) { return member == shape_->members.workers.front(); });
-  if (sender.rest && sender.taken >= sender.rest->own)
-    return lacking(from, Lack::rest, [this](int member) { return !value_.rests(member); });
+  if (sender.quiet && sender.taken >= sender.quiet->own)
+    return lacking(from, Lack::quiesce, [this](int member) { return !value_.is_quiet(member); });
   const std::int64_t clock = value_.clock();
   const bool waits_for_row =
       sender.pull && clock < sender.pull->least && sender.taken >= sender.pull->own;
   if (shape_->pacing.by_steps && (waits_for_row || sender.gathered > 0)) {
     Packet steps = lacking(from, Lack::push, [this, clock](int member) {
-      return !value_.rests(member) && senders_.at(member).last_stamp < clock;
+      return !value_.is_quiet(member) && senders_.at(member).last_stamp < clock;
     });
     steps.clock = clock;
     return steps;
   }
   if (!waits_for_row) return {.kind = PacketKind::missing};
   Packet clocks = lacking(from, Lack::push, [this, &sender](int member) {
-    return !value_.rests(member) && value_.clock_of(member) < sender.pull->least;
+    return !value_.is_quiet(member) && value_.clock_of(member) < sender.pull->least;
   });
   clocks.clock = sender.pull->least - 1;
   return clocks;

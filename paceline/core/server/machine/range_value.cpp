@@ -43,13 +43,13 @@ void RangeValue::leave(int worker) {
   own_.erase(worker);
   weights_.erase(worker);
   said_.erase(worker);
-  resting_.erase(worker);
+  quiet_.erase(worker);
   readers_.erase(worker);
   if (!shape_->pacing.by_steps) show();
 }
 
-void RangeValue::rest(int worker) {
-  resting_.insert(worker);
+void RangeValue::quiesce(int worker) {
+  quiet_.insert(worker);
   if (!shape_->pacing.by_steps) show();
 }
 
@@ -58,22 +58,22 @@ void RangeValue::wake() {
     const std::int64_t highest = clock();
     for (auto& [worker, own] : clocks_) own = highest;
   }
-  resting_.clear();
+  quiet_.clear();
 }
 
 int RangeValue::counted_in(std::int64_t step) const {
   return static_cast<int>(std::ranges::count_if(
-      clocks_, [&](const auto& one) { return one.second <= step && !rests(one.first); }));
+      clocks_, [&](const auto& one) { return one.second <= step && !is_quiet(one.first); }));
 }
 
 std::int64_t RangeValue::clock() const {
   if (shape_->pacing.by_steps) return closed_steps_;
   std::int64_t lowest = kAnyLead, highest = 0;
   for (const auto& [worker, own] : clocks_) {
-    if (!rests(worker)) lowest = std::min(lowest, own);
+    if (!is_quiet(worker)) lowest = std::min(lowest, own);
     highest = std::max(highest, own);
   }
-  return std::min(lowest, highest);  // the highest, if all rest
+  return std::min(lowest, highest);  // the highest, if all are quiet
 }
 
 void RangeValue::close_step(std::vector<Push> pushes) {

@@ -46,14 +46,14 @@ class RangeValue {
   void leave(int worker);
   bool has(int worker) const { return clocks_.contains(worker); }
   std::int64_t clock_of(int worker) const { return clocks_.at(worker); }
-  // A worker that rests pushes nothing until all rest: nothing waits for it meanwhile.
-  void rest(int worker);
-  bool rests(int worker) const { return resting_.contains(worker); }
-  bool has_resting() const { return !resting_.empty(); }
-  bool all_rest() const { return !clocks_.empty() && resting_.size() == clocks_.size(); }
-  // All go on, at the highest clock of theirs. REQUIRES: all_rest(); every push was taken.
+  // A worker that is quiet pushes nothing until all are: nothing waits for it meanwhile.
+  void quiesce(int worker);
+  bool is_quiet(int worker) const { return quiet_.contains(worker); }
+  bool has_quiet() const { return !quiet_.empty(); }
+  bool are_all_quiet() const { return !clocks_.empty() && quiet_.size() == clocks_.size(); }
+  // All go on, at the highest clock of theirs. REQUIRES: are_all_quiet(); every push was taken.
   void wake();
-  // The workers that take part in the step, without those that rest.
+  // The workers that take part in the step, without those that are quiet.
   int counted_in(std::int64_t step) const;
   const std::map<int, std::int64_t>& clocks() const { return clocks_; }
 
@@ -110,7 +110,7 @@ class RangeValue {
   std::map<int, std::uint64_t> own_;    // by worker
   std::map<int, double> weights_;       // by worker: of its last update that is shown
   std::map<int, double> said_;          // by worker: of its last update
-  std::set<int> resting_;
+  std::set<int> quiet_;
   std::map<int, Reader> readers_;  // by worker
   std::uint64_t updates_ = 0;      // for other pacing than by steps: the version
   // For pacing by steps:

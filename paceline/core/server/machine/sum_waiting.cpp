@@ -6,7 +6,6 @@
 
 #include "paceline/core/membership/handshake/member_name.h"
 #include "paceline/core/server/machine/sum_worker.h"
-#include "paceline/core/server/machine/waiting_text.h"
 
 namespace paceline::server {
 
@@ -34,7 +33,7 @@ Actions SumWorker::on_timer(std::uint32_t, Time now) {
   }
   Actions actions;
   const bool is_quiet = !is_told_ && now >= quiet_since_ + patience_.stall;
-  if (now >= first->second.until - answers_within(patience_.timeout)) {
+  if (now >= first->second.until - coordination::answers_within(patience_.timeout)) {
     if (question_.why != Asked::to_fail) actions = ask(first->first, Asked::to_fail, now);
   } else if (is_quiet && question_.why == Asked::no) {
     actions = ask(first->first, Asked::to_tell, now);
@@ -49,7 +48,7 @@ Time SumWorker::next_look() const {
   const Time until = oldest()->second.until;
   Time next = until;
   if (question_.why != Asked::to_fail)
-    next = std::min(next, until - answers_within(patience_.timeout));
+    next = std::min(next, until - coordination::answers_within(patience_.timeout));
   if (!is_told_ && question_.why == Asked::no)
     next = std::min(next, quiet_since_ + patience_.stall);
   if (!is_told_ && question_.why == Asked::to_tell) next = std::min(next, question_.until);
@@ -57,7 +56,8 @@ Time SumWorker::next_look() const {
 }
 
 Actions SumWorker::ask(const Key& call, Asked why, Time now) {
-  question_ = {.call = call, .why = why, .until = now + answers_within(patience_.timeout)};
+  question_ = {
+      .call = call, .why = why, .until = now + coordination::answers_within(patience_.timeout)};
   Actions actions;
   for (std::size_t server = 0; server < sides_.size(); ++server) {
     const auto queue = sides_[server].find(call.first);
@@ -90,11 +90,11 @@ void SumWorker::note_movement(Time now) {
 
 void SumWorker::tell_stall() {
   is_told_ = true;
-  if (patience_.tell) patience_.tell(stall_text(patience_.stall, waits()));
+  if (patience_.tell) patience_.tell(coordination::stall_text(patience_.stall, waits()));
 }
 
-Awaited SumWorker::awaited() const {
-  Awaited awaited;
+coordination::Awaited SumWorker::awaited() const {
+  coordination::Awaited awaited;
   for (const int server : question_.asked) {
     const auto lacking = question_.lacking.find(server);
     if (lacking == question_.lacking.end()) awaited.is_silent(server);
@@ -105,19 +105,13 @@ Awaited SumWorker::awaited() const {
   return awaited;
 }
 
-std::string SumWorker::name_of(int member) const {
-  return membership::member_name(member, first_);
-}
-
 std::string SumWorker::waits() const {
-  return fmt::format("{} waits in {} for {}", name_of(patience_.rank),
-                     describe(oldest()->second.call),
-                     awaited().text([this](int member) { return name_of(member); }));
+  return fmt::format("{} waits in {} for {}", membership::member_name(patience_.rank, first_),
+                     describe(oldest()->second.call), awaited().text(first_));
 }
 
 Failure SumWorker::deadline_failure() const {
-  return server::deadline_failure(waits(), awaited(),
-                                  [this](int member) { return name_of(member); });
+  return coordination::deadline_failure(waits(), awaited(), first_);
 }
 
 }  // namespace paceline::server

@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
 #include "paceline/core/server/lending/lender.h"
-#include "paceline/core/server/machine/awaited.h"
 #include "paceline/core/server/machine/pushed_parts.h"
 #include "paceline/core/server/wire/sum_piece.h"
 
@@ -113,13 +113,12 @@ class SumWorker final : public machine::Machine {
   void take_missing(int server, const machine::Message& message);
   void note_movement(machine::Time now);
   void tell_stall();
-  Awaited awaited() const;
+  coordination::Awaited awaited() const;
   std::string waits() const;
   Failure deadline_failure() const;
   std::map<Key, Open>::const_iterator oldest() const;
   machine::Time next_look() const;
   bool has_heard() const;
-  std::string name_of(int member) const;
   void fail(Failure failure);
   void end(std::map<Key, Open>::iterator at, std::optional<Failure> failure);
   void revoke(const Key& call, const Failure& why);

@@ -1,5 +1,6 @@
 // TableMachine: all that one member does for a table: the ranges that it serves, and its work as a
-// worker, either of which may be nothing. It is the Machine that ports and virtual networks run.
+// worker, either of which may be nothing. It is the Machine that a MachineRun or a virtual network
+// runs.
 #pragma once
 
 #include <functional>
@@ -35,7 +36,7 @@ class TableMachine final : public machine::Machine {
   bool is_worker() const { return worker_.has_value(); }
   bool serves_members() const;   // a range that it serves has members
   std::set<int> served() const;  // these
-  // The ranges that it serves. THREAD: the driver, or when it rests.
+  // The ranges that it serves. THREAD: the driver, or when nothing drives it.
   const std::map<std::uint32_t, RangeMachine>& ranges() const { return ranges_; }
   // Why a packet was refused or a server lost.
   std::optional<Failure> failure() const;

@@ -186,9 +186,9 @@ bool TableDeclarer::has_heard() const {
       asked_, [&](int server) { return lacking_.contains(server) || !missing_.contains(server); });
 }
 
-Awaited TableDeclarer::awaited() const {
+coordination::Awaited TableDeclarer::awaited() const {
   const std::lock_guard lock(mutex_);
-  Awaited awaited;
+  coordination::Awaited awaited;
   for (const int server : missing_) {
     const auto lacking = lacking_.find(server);
     if (lacking == lacking_.end()) awaited.is_silent(server);

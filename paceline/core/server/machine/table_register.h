@@ -12,8 +12,8 @@
 #include <set>
 #include <string>
 
+#include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/server/machine/awaited.h"
 #include "paceline/core/server/table/table_spec.h"
 
 namespace paceline::server {
@@ -77,7 +77,7 @@ class TableDeclarer final : public machine::Machine {
   std::uint32_t number() const;  // of the table that all servers have opened
   std::size_t missing_answers() const;
   bool has_heard() const;  // the answers to the last question
-  Awaited awaited() const;
+  coordination::Awaited awaited() const;
 
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override;

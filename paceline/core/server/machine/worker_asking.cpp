@@ -14,7 +14,7 @@ std::string undone(const Packet& missing) {
     case Lack::nothing: break;
     case Lack::first_values: return "given the first values";
     case Lack::push: return fmt::format("pushed at clock {}", missing.clock);
-    case Lack::rest: return "come to rest";
+    case Lack::quiesce: return "quiesced";
   }
   return "answered";
 }
@@ -42,8 +42,8 @@ bool WorkerMachine::has_heard() const {
       sides_, [](const Side& side) { return side.is_asked && !side.missing.has_value(); });
 }
 
-Awaited WorkerMachine::awaited() const {
-  Awaited awaited;
+coordination::Awaited WorkerMachine::awaited() const {
+  coordination::Awaited awaited;
   for (std::size_t range = 0; range < sides_.size(); ++range) {
     const Side& side = sides_[range];
     if (!side.is_asked || !is_owed(side)) continue;

@@ -152,7 +152,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time) {
       break;
     case PacketKind::answer: answer(range, packet); break;
     case PacketKind::row: row(range, packet); break;
-    case PacketKind::rested: rested(range, packet); break;
+    case PacketKind::quiet: became_quiet(range, packet); break;
     case PacketKind::left:
       if (std::exchange(side.is_leaving, false)) --to_leave_;
       break;
@@ -273,8 +273,8 @@ void WorkerMachine::send_to_server(std::size_t range, Message message) {
 // worker is under way to a step below the least clock.
 void WorkerMachine::ask(std::size_t range) {
   const Side& side = sides_[range];
-  const bool needs_own = is_resting_ || !shape_.pacing.worker_updates;
-  send(range, {.kind = is_resting_ ? PacketKind::rest : PacketKind::pull,
+  const bool needs_own = is_quiescing_ || !shape_.pacing.worker_updates;
+  send(range, {.kind = is_quiescing_ ? PacketKind::quiesce : PacketKind::pull,
                .flags = pull_,
                .sequence = needs_own ? side.pushes : 0,
                .clock = *side.awaits_row});

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/server/machine/awaited.h"
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/wire/packet.h"
 
@@ -46,17 +46,17 @@ class WorkerMachine {
   // REQUIRES: can_push(), and all elements. It ends this clock.
   machine::Actions push(Bytes values, double weight, const std::vector<double>& settings);
   machine::Actions pull();
-  // Pushes nothing more until all workers rest; then it has pulled, with all their pushes in the
-  // values, and all go on at one clock. Where messages may be lost, they meet before they push.
+  // Pushes nothing more until all workers are quiet; then it has pulled, with all their pushes in
+  // the values, and all go on at one clock. Where messages may be lost, they meet before they push.
   // REQUIRES: as pull(), and first values.
-  machine::Actions rest();
+  machine::Actions quiesce();
   machine::Actions leave();
 
   // Asks each range that owes this worker something whom it waits for. Where messages may be lost,
   // so may the answers.
   machine::Actions ask();
   bool has_heard() const;                            // all that were asked have answered
-  Awaited awaited() const;                           // as they said, where they still owe it
+  coordination::Awaited awaited() const;             // as they said, where they still owe it
   std::uint64_t movement() const { return heard_; }  // grows when a range has given something
 
   // --- what has come of it ---
@@ -72,7 +72,7 @@ class WorkerMachine {
   bool has_left() const { return to_leave_ == 0; }
   // The values that the last pull brought. REQUIRES: has_pulled().
   const std::vector<std::byte>& values() const { return values_; }
-  // The rule's state after a rest, once: it is gone then.
+  // The rule's state after quiesce(), once: it is gone then.
   RuleState take_state() { return std::exchange(state_, {}); }
   // The last row of the first range told these; and the updates of this worker by their staleness.
   const RowFacts& facts() const { return facts_; }
@@ -115,7 +115,7 @@ class WorkerMachine {
   void answer(std::size_t range, const Packet& packet);
   void join_answered(std::size_t range, const Packet& packet);
   void row(std::size_t range, const Packet& packet);
-  void rested(std::size_t range, const Packet& packet);
+  void became_quiet(std::size_t range, const Packet& packet);
   void note(std::size_t range, const RowFacts& facts);
   void store(std::size_t range, const Packet& packet);
   void end_pull();
@@ -133,8 +133,8 @@ class WorkerMachine {
   bool has_pushed_ = false;  // at this clock
   bool may_push_ = true;     // it has read what this clock needs
   bool is_pulling_ = false;
-  bool is_resting_ = false;                                                    // its pull is a rest
-  std::uint32_t pull_ = 0, question_ = 0;                                      // numbers
+  bool is_quiescing_ = false;              // its pull waits until all are
+  std::uint32_t pull_ = 0, question_ = 0;  // numbers
   std::size_t rows_missing_ = 0, to_join_ = 0, to_assign_ = 0, to_leave_ = 0;  // ranges
   std::uint64_t heard_ = 0;                                                    // packets
   RuleState state_;

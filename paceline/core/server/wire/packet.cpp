@@ -12,12 +12,12 @@ namespace {
 
 bool has_elements(PacketKind kind) {
   return kind == PacketKind::assign || kind == PacketKind::push || kind == PacketKind::row ||
-         kind == PacketKind::rested;
+         kind == PacketKind::quiet;
 }
 
 // The members, as many as the header says.
 bool read_members(transport::WireReader& reader, Packet& packet) {
-  if (packet.sequence > static_cast<std::uint64_t>(Lack::rest) ||
+  if (packet.sequence > static_cast<std::uint64_t>(Lack::quiesce) ||
       reader.rest().size() / sizeof(std::int32_t) != packet.count)
     return false;
   for (std::uint64_t i = 0; i < packet.count; ++i)
@@ -26,7 +26,7 @@ bool read_members(transport::WireReader& reader, Packet& packet) {
 }
 
 bool has_facts(PacketKind kind) {
-  return kind == PacketKind::row || kind == PacketKind::rested;
+  return kind == PacketKind::row || kind == PacketKind::quiet;
 }
 
 Failure malformed(const Packet& packet, std::string_view why) {

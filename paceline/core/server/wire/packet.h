@@ -28,16 +28,16 @@ enum class PacketKind : std::uint32_t {
                // clock: least clock]
   join,        // a newcomer [clock: where it goes on; kAnyClock: where am I?]
   leave,
-  rest,  // pushes no more until all workers rest [flags: number, counted with the pulls; sequence:
-         // all own pushes]
-  ask,   // whom do you wait for? [flags: number of the question]
+  quiesce,  // pushes no more until all workers do [flags: number, counted with the pulls;
+            // sequence: all own pushes]
+  ask,      // whom do you wait for? [flags: number of the question]
   // A range says these to a worker.
   assigned,
   answer,  // to pushes and joins [sequence: all own pushes up to this one are decided; clock: the
   // range's; count: the clock that the range has of this worker; flags: own pushes dropped]
-  row,     // [flags: number of the pull; sequence: own pushes in it; clock: the row's]
-  rested,  // all rest: the row that all have, and the rule's state [flags: number of the rest;
-           // sequence: steps of the rule; clock: that at which all workers go on]
+  row,    // [flags: number of the pull; sequence: own pushes in it; clock: the row's]
+  quiet,  // all are: the row that all have, and the rule's state [flags: number of the quiesce;
+          // sequence: steps of the rule; clock: that at which all workers go on]
   left,
   missing,  // whom the range waits for before it gives the asker what it owes [flags: number of the
             // question; sequence: a Lack; clock: where it lacks a push; count: members]
@@ -45,7 +45,7 @@ enum class PacketKind : std::uint32_t {
 };
 
 // A range lacks one of these of the members that it waits for.
-enum class Lack : std::uint8_t { nothing, first_values, push, rest };
+enum class Lack : std::uint8_t { nothing, first_values, push, quiesce };
 
 // A row tells this beside its values. An update is one push of a worker that the values hold.
 struct RowFacts {

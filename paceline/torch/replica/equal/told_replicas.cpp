@@ -26,11 +26,7 @@ ToldReplicas::ToldReplicas(Communicator& group)
     : rank_(group.rank()),
       ranks_(group.size()),
       lost_(static_cast<std::size_t>(group.size())),
-      port_(group.attach(*this)) {}
-
-ToldReplicas::~ToldReplicas() {
-  port_.reset();  // before what the machine looks at
-}
+      run_(group, *this) {}
 
 std::optional<Failure> ToldReplicas::compare(const std::vector<Parameter>& parameters,
                                              std::int64_t step, std::chrono::milliseconds within) {
@@ -42,9 +38,9 @@ std::optional<Failure> ToldReplicas::compare(const std::vector<Parameter>& param
     const std::lock_guard lock(mutex_);
     told_[rank_] = {step, own};
   }
-  port_->tell({.kind = kOwn, .payload = payload_of(step, own)});
+  run_.tell({.kind = kOwn, .payload = payload_of(step, own)});
   try {
-    port_->wait(
+    run_.wait(
         "the parameters of the other ranks", [&] { return have_all_told(step); }, within);
   } catch (const Error& error) {
     if (error.fault() != Fault::timed_out) throw;

@@ -7,13 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/core/collective/group/machine_port.h"
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/machine/machine.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
@@ -24,9 +23,6 @@ class ToldReplicas final : public machine::Machine {
  public:
   // Collective.
   explicit ToldReplicas(Communicator& group);
-  ~ToldReplicas() override;
-  ToldReplicas(const ToldReplicas&) = delete;
-  ToldReplicas& operator=(const ToldReplicas&) = delete;
 
   // Tells this rank's parameters as they are after `step`, and waits for those of the others for at
   // most `within`. Returns the difference (mismatch), if one is known. COST: reads the parameters
@@ -50,9 +46,9 @@ class ToldReplicas final : public machine::Machine {
   const int rank_, ranks_;
   std::int64_t last_step_ = 0;
   mutable std::mutex mutex_;
-  std::map<int, Told> told_;  // by rank: the last that it told
-  std::vector<bool> lost_;    // by rank
-  std::unique_ptr<MachinePort> port_;
+  std::map<int, Told> told_;      // by rank: the last that it told
+  std::vector<bool> lost_;        // by rank
+  coordination::MachineRun run_;  // ends before what the machine looks at
 };
 
 }  // namespace paceline::parallel

@@ -32,7 +32,7 @@ class StandstillMachine final : public machine::Machine {
  public:
   StandstillMachine(int rank, int ranks);
 
-  // This rank has waited there for long: tell it to the port.
+  // This rank has waited there for long: tell it to the run.
   static machine::Message waits(const WaitingPlace& place);
   // A mismatch, once ranks stand still.
   std::optional<Failure> verdict() const;

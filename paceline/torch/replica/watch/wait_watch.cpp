@@ -7,7 +7,7 @@
 namespace paceline::parallel {
 
 WaitWatch::WaitWatch(Communicator& group)
-    : group_(group), machine_(group.rank(), group.size()), port_(group.attach(machine_)) {}
+    : group_(group), machine_(group.rank(), group.size()), run_(group, machine_) {}
 
 // A verdict is thrown in place of what it ends. Calls that nobody watches end with it, too.
 void WaitWatch::throw_verdict() const {
@@ -18,7 +18,7 @@ void WaitWatch::throw_verdict() const {
       "step, and evaluate alike; under DataParallel::gathered() one rank may evaluate alone";
   constexpr std::chrono::milliseconds kToHear{200};
   try {  // The others hear of the verdict before the end of this rank ends their calls.
-    port_->wait(
+    run_.wait(
         "the other ranks to hear why", [] { return false; }, kToHear);
   } catch (const Error&) {  // that time has passed, or all has ended
   }
@@ -41,10 +41,10 @@ void WaitWatch::wait_long(const Work& work, Lane lane, std::int64_t call, std::s
   WaitingPlace place{.lane = static_cast<std::uint32_t>(lane), .call = call};
   place.calls.assign(calls_.begin(), calls_.end());
   place.where = std::move(where);
-  port_->tell(StandstillMachine::waits(place));
+  run_.tell(StandstillMachine::waits(place));
   constexpr std::chrono::hours kNever{24 * 365};  // the call has a deadline of its own
   try {
-    port_->wait(
+    run_.wait(
         "the other ranks", [&] { return work.done() || machine_.verdict(); }, kNever);
     throw_verdict();
     work.wait();

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/core/collective/group/machine_port.h"
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/torch/replica/watch/standstill_machine.h"
 
 namespace paceline::parallel {
@@ -58,7 +58,7 @@ class WaitWatch {
 
   Communicator& group_;
   StandstillMachine machine_;
-  const std::unique_ptr<MachinePort> port_;
+  coordination::MachineRun run_;
   std::array<std::int64_t, 5> calls_ = {};  // by lane
 };
 

@@ -86,7 +86,7 @@ void ServerSynchrony::rest_and_follow_writes() {
     for (const std::size_t i : writes()->written())
       if (i < parameters().size()) values[i] = parameters()[i].tensor.detach().clone();
   }
-  table_->rest(buffer_of(vector_)).wait();
+  table_->quiesce(buffer_of(vector_)).wait();
   rule_state_ = table_->take_rule_state();
   model_.write(vector_);
   rests_ = true;

@@ -1,7 +1,7 @@
 // Asynchronous gossip: replicas mix in pairs while they train, and nobody waits for anybody.
 // Lian, Zhang, Zhang, Liu, Asynchronous Decentralized Parallel Stochastic Gradient Descent, ICML
-// 2018 (AD-PSGD). The protocol is a machine: core/collective/machines/async_gossip.h.
-#include "paceline/core/collective/machines/async_gossip.h"
+// 2018 (AD-PSGD). The protocol is a machine: core/coordination/async_gossip.h.
+#include "paceline/core/coordination/async_gossip.h"
 
 #include <torch/torch.h>
 
@@ -14,7 +14,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/collective/collective.h"
-#include "paceline/core/collective/group/machine_port.h"
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/strategy/local/graph_setting.h"
 #include "paceline/torch/strategy/local/local_steps.h"
@@ -48,10 +48,10 @@ class AsyncMixing final : public LocalMethod {
       : replica_(replica),
         snapshot_(read_model(replica)),
         x_(snapshot_.clone()),
-        gossip_(collective::gossip_places(neighbours_in(graph, replica.group.size()))
+        gossip_(coordination::gossip_places(neighbours_in(graph, replica.group.size()))
                     .value()[static_cast<std::size_t>(replica.group.rank())],
                 values_of(x_), static_cast<std::uint64_t>(replica.group.rank()) + 1),
-        port_(replica.group.attach(gossip_)) {
+        run_(replica.group, gossip_) {
     report_.period = 1;
   }
 
@@ -71,7 +71,7 @@ class AsyncMixing final : public LocalMethod {
     const at::Tensor change = x_ - snapshot_;
     gossip_.add_and_read(values_of(change), values_of(snapshot_));
     replica_.model.write(snapshot_);
-    port_->tell(gossip_.ask());
+    run_.tell(gossip_.ask());
     report_.distance = (x_ - snapshot_)
                            .narrow(0, 0, replica_.model.parameters())
                            .norm(2, at::kDouble)
@@ -106,7 +106,7 @@ class AsyncMixing final : public LocalMethod {
  private:
   // Collective: no exchange is under way on any rank, until one makes another step.
   void come_to_rest() {
-    port_->wait("its neighbour's answer in async_gossip", [this] { return gossip_.is_quiet(); });
+    run_.wait("its neighbour's answer in async_gossip", [this] { return gossip_.is_quiet(); });
     replica_.group.barrier().wait();
     if (const auto peer = gossip_.unanswered()) {
       throw Error({Fault::peer_lost,
@@ -130,8 +130,8 @@ class AsyncMixing final : public LocalMethod {
 
   LocalReplica& replica_;
   const at::Tensor snapshot_, x_;
-  collective::AsyncGossip<T> gossip_;
-  const std::unique_ptr<MachinePort> port_;
+  coordination::AsyncGossip<T> gossip_;
+  coordination::MachineRun run_;
   parallel::ExchangeReport report_;
 };
 
@@ -166,7 +166,8 @@ Strategy async_gossip() {
           },
           .check = [](const Settings& settings, int ranks) -> Result<> {
             if (auto fits = check_graph(settings, ranks); !fits) return fits;
-            const auto places = collective::gossip_places(neighbours_in(graph_of(settings), ranks));
+            const auto places =
+                coordination::gossip_places(neighbours_in(graph_of(settings), ranks));
             if (!places) return places.error();
             return Done{};
           }};

@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-#include "paceline/core/collective/group/machine_port.h"
+#include "paceline/core/collective/group/machine_links.h"
 #include "paceline/core/collective/group/values.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/misuse.h"
@@ -43,21 +43,13 @@ void run_in_callback(const LocalWorldOptions& options,
   });
 }
 
-class Idle final : public machine::Machine {
- public:
-  machine::Actions on_message(int, const machine::Message&, machine::Time) override { return {}; }
-  machine::Actions on_timer(std::uint32_t, machine::Time) override { return {}; }
-  machine::Actions on_lost(int, machine::Time) override { return {}; }
-};
-
 TEST(CommunicatorMisplaced, CallsThatWaitRefuseInsideACallbackBeforeTheySubmit) {
-  Idle idle;
   const std::array<int, 2> both = {0, 1};
   const std::vector<std::pair<const char*, std::function<void(Communicator&)>>> calls = {
       {"all_reduce of one number", [](Communicator& world) { world.all_reduce(1.0); }},
       {"split", [](Communicator& world) { world.split(0); }},
       {"subgroup", [&](Communicator& world) { world.subgroup(both); }},
-      {"attach", [&](Communicator& world) { world.attach(idle); }},
+      {"a machine among ranks", [](Communicator& world) { world.machine_links(); }},
       {"all_gather_bytes", [](Communicator& world) { all_gather_bytes(world, "a"); }},
       {"gather_bytes", [](Communicator& world) { gather_bytes(world, "a"); }},
       {"broadcast_bytes", [](Communicator& world) { broadcast_bytes(world, "a"); }},

@@ -1,23 +1,15 @@
 // Workers that wait ask the ranges whom these wait for, under every synchrony.
-// Also covers paceline/core/server/machine/range_missing.cpp,
-// paceline/core/server/machine/worker_asking.cpp, paceline/core/server/machine/awaited.cpp and
-// paceline/core/server/machine/waiting_text.cpp.
-#include <fmt/format.h>
-#include <gmock/gmock.h>
+// Also covers paceline/core/server/machine/range_missing.cpp and
+// paceline/core/server/machine/worker_asking.cpp.
 #include <gtest/gtest.h>
 
 #include "paceline/core/server/machine/table_machine.h"
-#include "paceline/core/server/machine/waiting_text.h"
 
 namespace paceline::server {
 namespace {
 
 using machine::Actions;
 using machine::Send;
-
-std::string name_of_member(int member) {
-  return member < 3 ? fmt::format("rank {}", member) : fmt::format("server {}", member - 3);
-}
 
 // A table of three workers, 0 to 2, on the servers 3 and 4, whose messages arrive at once unless
 // their server is stopped.
@@ -45,8 +37,8 @@ class Asked {
   void pull(int worker) {
     work(worker, [](WorkerMachine& one) { return one.pull(); });
   }
-  void rest(int worker) {
-    work(worker, [](WorkerMachine& one) { return one.rest(); });
+  void quiesce(int worker) {
+    work(worker, [](WorkerMachine& one) { return one.quiesce(); });
   }
   void assign_nothing(int worker) {
     work(worker, [](WorkerMachine& one) { return one.assign({}); });
@@ -54,9 +46,7 @@ class Asked {
   // Whom the worker waits for, when it has asked.
   std::string awaited(int worker) {
     work(worker, [](WorkerMachine& one) { return one.ask(); });
-    return machines_[worker]
-        ->read([](const auto& one) { return one.awaited(); })
-        .text(name_of_member);
+    return machines_[worker]->read([](const auto& one) { return one.awaited(); }).text(3);
   }
   bool has_heard(int worker) const {
     return machines_[worker]->read([](const auto& one) { return one.has_heard(); });
@@ -84,7 +74,7 @@ TEST(Asking, ThoseThatHaveNotPushedToAStepAreNamedToWhoeverWaitsForIt) {
     table.begin();
     table.push(0);
     table.pull(0);
-    EXPECT_EQ(table.awaited(0), "rank 1, 2, which have not pushed at clock 0") << synchrony;
+    EXPECT_EQ(table.awaited(0), "ranks 1, 2, which have not pushed at clock 0") << synchrony;
     table.push(2);
     table.pull(2);
     EXPECT_EQ(table.awaited(0), "rank 1, which has not pushed at clock 0") << synchrony;
@@ -93,7 +83,7 @@ TEST(Asking, ThoseThatHaveNotPushedToAStepAreNamedToWhoeverWaitsForIt) {
     EXPECT_EQ(table.awaited(0), "what is under way") << synchrony;
     table.push(1);
     table.pull(1);
-    EXPECT_EQ(table.awaited(1), "rank 0, 2, which have not pushed at clock 1") << synchrony;
+    EXPECT_EQ(table.awaited(1), "ranks 0, 2, which have not pushed at clock 1") << synchrony;
   }
 }
 
@@ -109,7 +99,7 @@ TEST(Asking, ThoseThatAreTooFarBehindAreNamed) {
   table.push(2);
   table.push(0);
   table.pull(0);
-  EXPECT_EQ(table.awaited(0), "rank 1, 2, which have not pushed at clock 1");
+  EXPECT_EQ(table.awaited(0), "ranks 1, 2, which have not pushed at clock 1");
 }
 
 TEST(Asking, WithSpareWorkersAllAreNamedThatMayPush) {
@@ -117,14 +107,14 @@ TEST(Asking, WithSpareWorkersAllAreNamedThatMayPush) {
   table.begin();
   table.push(0);
   table.pull(0);
-  EXPECT_EQ(table.awaited(0), "rank 1, 2, which have not pushed at clock 0");
+  EXPECT_EQ(table.awaited(0), "ranks 1, 2, which have not pushed at clock 0");
 }
 
-TEST(Asking, ThoseThatDoNotRestAreNamedAndThoseThatRestHoldUpNoPull) {
+TEST(Asking, ThoseThatDoNotQuiesceAreNamedAndThoseThatAreQuietHoldUpNoPull) {
   Asked table("bsp");
   table.begin();
-  table.rest(1);
-  EXPECT_EQ(table.awaited(1), "rank 0, 2, which have not come to rest");
+  table.quiesce(1);
+  EXPECT_EQ(table.awaited(1), "ranks 0, 2, which have not quiesced");
   table.push(0);
   table.pull(0);
   EXPECT_EQ(table.awaited(0), "rank 2, which has not pushed at clock 0");
@@ -146,21 +136,6 @@ TEST(Asking, AServerThatDoesNotAnswerIsNamedBesideThoseForWhomTheOtherWaits) {
   EXPECT_EQ(table.awaited(0),
             "rank 1, which has not pushed at clock 0; server 1, which does not answer");
   EXPECT_FALSE(table.has_heard(0));
-}
-
-TEST(WaitingText, AFailureBlamesWhomItNames) {
-  Awaited awaited;
-  awaited.lacks(2, "made it");
-  awaited.lacks(0, "made it");
-  awaited.is_silent(3);
-  const std::string waits = "rank 1 waits in x for " + awaited.text(name_of_member);
-  EXPECT_EQ(stall_text(std::chrono::milliseconds(500), waits),
-            "stall: for 0.5 s rank 1 waits in x for rank 0, 2, which have not made it; server 0, "
-            "which does not answer");
-  const Failure failure = deadline_failure(waits, awaited, name_of_member);
-  EXPECT_THAT(failure.ranks, testing::ElementsAre(0, 2, 3));
-  EXPECT_THAT(failure.what, testing::HasSubstr("; look at what rank 0, 2, server 0 do."));
-  EXPECT_EQ(failure.fault, Fault::timed_out);
 }
 
 }  // namespace

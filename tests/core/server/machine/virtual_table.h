@@ -55,7 +55,7 @@ struct TableTraining {
   std::function<machine::Time(int worker, std::int64_t clock)> computes;
   std::function<double(int worker)> weight = [](int) { return 1.0; };
   bool keeps_reads = true;
-  bool rests = false;  // at the end of the steps, and reads once more
+  bool quiesces = false;  // at the end of the steps, and reads once more
   std::function<bool(const TableRead&)> is_over = [](const TableRead&) { return false; };
 
   std::vector<TableRead> reads = {};
@@ -108,7 +108,7 @@ class TableTrainer final : public machine::Machine {
   server::TableMachine table;
 
  private:
-  enum class Phase { waiting, starting, pulling, computing, resting, done, left };
+  enum class Phase { waiting, starting, pulling, computing, quiescing, done, left };
   static constexpr std::uint32_t kComputed = 1'000'000;
   using Worker = server::WorkerMachine;
 
@@ -148,7 +148,8 @@ class TableTrainer final : public machine::Machine {
       append(actions, pull(now));
     } else if (phase_ == Phase::pulling && has([](const auto& one) { return one.has_pulled(); })) {
       append(actions, compute(now));
-    } else if (phase_ == Phase::resting && has([](const auto& one) { return one.has_pulled(); })) {
+    } else if (phase_ == Phase::quiescing &&
+               has([](const auto& one) { return one.has_pulled(); })) {
       phase_ = Phase::done;
       training_.reads.push_back(this->read());
     }
@@ -173,9 +174,9 @@ class TableTrainer final : public machine::Machine {
     const bool is_over = read.clock >= training_.steps || training_.is_over(read);
     update_ = is_over ? std::vector<double>{} : training_.update(member_, clock_, read.values);
     if (training_.keeps_reads) training_.reads.push_back(std::move(read));
-    phase_ = !is_over ? Phase::computing : training_.rests ? Phase::resting : Phase::done;
-    if (phase_ == Phase::resting)
-      return work([](Worker& one, machine::Time) { return one.rest(); }, now);
+    phase_ = !is_over ? Phase::computing : training_.quiesces ? Phase::quiescing : Phase::done;
+    if (phase_ == Phase::quiescing)
+      return work([](Worker& one, machine::Time) { return one.quiesce(); }, now);
     if (is_over) return {};
     return {machine::Arm{kComputed, now + training_.computes(member_, clock_)}};
   }

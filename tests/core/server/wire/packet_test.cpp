@@ -32,11 +32,11 @@ Packet drawn_packet(SeededNumbers& numbers) {
     packet.settings.assign(packet.flags, 0.5);
   }
   if (packet.kind == PacketKind::assign || packet.kind == PacketKind::push ||
-      packet.kind == PacketKind::row || packet.kind == PacketKind::rested) {
+      packet.kind == PacketKind::row || packet.kind == PacketKind::quiet) {
     packet.count = numbers.below(8);
     packet.elements = elements(packet.count);
   }
-  if (packet.kind == PacketKind::row || packet.kind == PacketKind::rested)
+  if (packet.kind == PacketKind::row || packet.kind == PacketKind::quiet)
     packet.facts = {numbers.below(12), numbers.below(12), numbers.below(12), numbers.unit()};
   if (packet.kind == PacketKind::missing) {
     packet.sequence = numbers.below(4);
