@@ -4,9 +4,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/bench/choice_report.h"
 #include "paceline/app/cli/bench/collective_options.h"
 #include "paceline/app/cli/shared/arguments.h"

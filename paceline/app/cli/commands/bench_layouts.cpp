@@ -9,10 +9,6 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/layouts/layouts_table.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/job_options.h"

@@ -6,14 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/bench/bench_ranks.h"
-#include "paceline/app/cli/bench/pipeline_bench_report.h"
-#include "paceline/app/cli/bench/waiting_stages.h"
-#include "paceline/app/cli/pipeline/pipeline_drawing.h"
+#include "paceline/app/cli/bench/pipeline_bench.h"
+#include "paceline/app/cli/pipeline/pipeline_report.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"

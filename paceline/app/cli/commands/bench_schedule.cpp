@@ -8,20 +8,15 @@
 #include <optional>
 #include <utility>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/bench/bench_ranks.h"
 #include "paceline/app/cli/bench/schedule_report.h"
-#include "paceline/app/cli/bench/schedule_timeline.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/text.h"
 #include "paceline/core/base/durable_file.h"
 #include "paceline/core/compress/methods/compression.h"
-#include "paceline/core/observe/gather_trace.h"
+#include "paceline/core/observe/rank_trace.h"
 #include "paceline/core/observe/trace_file.h"
 #include "paceline/core/schedule/schedule.h"
 

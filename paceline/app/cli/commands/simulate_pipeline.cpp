@@ -3,11 +3,6 @@
 
 #include <memory>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
-#include "paceline/app/cli/pipeline/pipeline_drawing.h"
 #include "paceline/app/cli/pipeline/pipeline_options.h"
 #include "paceline/app/cli/pipeline/pipeline_report.h"
 #include "paceline/app/cli/shared/arguments.h"

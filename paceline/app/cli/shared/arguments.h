@@ -1,12 +1,12 @@
-// Reads the words of the command line.
+// Reads the words of the command line, by the parts of CLI11 that subcommands need.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 
 namespace paceline::cli {
 
