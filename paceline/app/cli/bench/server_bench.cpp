@@ -8,6 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/server/server.h"
@@ -124,11 +125,7 @@ std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows
 }
 
 ServerBenchOptions::ServerBenchOptions() : app(kAbout, "paceline bench server") {
-  app.get_formatter()->column_width(34);
-  app.footer(kMore);
-  const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
-    app.add_option(name, to, help)->type_name(type);
-  };
+  const auto add = adder(app, kMore);
   add_ranks_options(app, ranks);
   add_server_options(app, ranks);
   add("--operations", operations, "LIST", "all_reduce, push_pull, push, pull (all of them)");

@@ -37,13 +37,9 @@ Exit codes: 0 done; 1 a message was wrong, or a rank failed; 2 wrong usage; else
 
 struct BenchPipelineOptions {
   BenchPipelineOptions() : app(kBenchPipelineAbout, "paceline bench pipeline") {
-    app.get_formatter()->column_width(34);
-    app.footer(kBenchPipelineMore);
+    const auto add = adder(app, kBenchPipelineMore);
     add_ranks_options(app, ranks);
     add_pipeline_options(app, common);
-    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
-      app.add_option(name, to, help)->type_name(type);
-    };
     add("--steps", steps, "N", "steps, after one that warms up (3)");
     add("--svg", svg, "FILE", "draw the ranks' work in the step of the median time");
     add("--json", json, "FILE", "write the figures as one object; - is stdout, without the table");

@@ -88,12 +88,7 @@ std::vector<std::string> names_of(const std::vector<Method>& methods) {
 
 struct ScheduleOptions {
   ScheduleOptions() : app(kScheduleAbout, "paceline bench schedule") {
-    app.get_formatter()->column_width(34);
-    app.footer(kScheduleMore);
-    const auto add = [this](const char* name, std::string& to, const char* type,
-                            const std::string& help) {
-      app.add_option(name, to, help)->type_name(type);
-    };
+    const auto add = adder(app, kScheduleMore);
     add_ranks_options(app, ranks);
     add_server_options(app, ranks);
     add("--models", models, "LIST",
