@@ -47,7 +47,6 @@ class SaveAgreement {
 
   bool is_idle() const { return stage_ == Stage::idle; }
   bool is_writing() const { return stage_ == Stage::writing; }
-  bool is_closing() const { return stage_ == Stage::closing; }
 
  private:
   enum class Stage : std::uint8_t { idle, writing, closing };

@@ -107,18 +107,6 @@ Fusion released_fusion(std::span<const double> ready, std::span<const double> by
   return fusion;
 }
 
-double serial_end(std::span<const double> ready, std::span<const double> bytes,
-                  const TransferTime& transfer, const Cuts& cuts) {
-  double end = 0;
-  for (std::size_t group = 0; group + 1 < cuts.size(); ++group) {
-    double total = 0;
-    for (int place = cuts[group]; place < cuts[group + 1]; ++place)
-      total += bytes[static_cast<std::size_t>(place)];
-    end = std::max(end, ready[static_cast<std::size_t>(cuts[group + 1] - 1)]) + transfer(total);
-  }
-  return end;
-}
-
 CodedFusion coded_fusion(std::span<const double> ready, std::span<const double> bytes,
                          std::span<const CodedTransfer> ways, const CodedFusionOptions& options) {
   std::vector<std::vector<State>> fronts = {{State{}}};

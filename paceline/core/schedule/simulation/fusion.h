@@ -32,10 +32,6 @@ Fusion exact_fusion(std::span<const double> ready, std::span<const double> bytes
 Fusion released_fusion(std::span<const double> ready, std::span<const double> bytes,
                        const topology::Line& transfer, double floor = 0);
 
-// The time at which the last transfer of these groups ends.
-double serial_end(std::span<const double> ready, std::span<const double> bytes,
-                  const TransferTime& transfer, const Cuts& cuts);
-
 // --- with an encoder, a link and a decoder in a row, each serial, and a barrier behind them ---
 
 // One way to send a group: seconds as functions of its bytes. Without `encode` the group bypasses

@@ -14,6 +14,7 @@
 #include "paceline/core/schedule/policies/policies.h"
 #include "paceline/core/schedule/simulation/simulate.h"
 #include "paceline/core/server/server.h"
+#include "tests/core/schedule/example_costs.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "tests/core/schedule/example_costs.h"
 #include "tests/core/schedule/random_instance.h"
 #include "tests/support/seed.h"
 
