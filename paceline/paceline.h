@@ -18,7 +18,7 @@
 // plugins/nccl/nccl.h for groups of these libraries. Their classes and functions are the API. All
 // other headers may move or change between versions.
 //
-//   Job, init(), run_main()          this rank's place in the run; how it ends (job.h, run_main.h)
+//   Job, init(), run_main()          this rank's place in the run; how it ends (job.h)
 //   Communicator, Work               collectives and messages within a group (communicator.h)
 //   Buffer, ConstBuffer, buffer_of() memory with its element type (bytes.h)
 //   Error, Result, Deadline          failures that name their cause; times to wait until
@@ -32,5 +32,4 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/values.h"
 #include "paceline/core/job/job.h"
-#include "paceline/core/job/run_main.h"
 #include "paceline/core/observe/observe.h"

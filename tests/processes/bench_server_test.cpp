@@ -1,5 +1,5 @@
 // `paceline bench server` with real workers and servers: covers
-// paceline/app/cli/commands/bench_server.cpp and paceline/app/measure/server_contestant.h.
+// paceline/app/cli/commands/bench_server.cpp and paceline/app/measure/contestant.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

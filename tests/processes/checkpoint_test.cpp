@@ -1,8 +1,7 @@
 // The command `paceline checkpoint` on real directories, sound and damaged. Covers
-// paceline/app/cli/commands/checkpoint.cpp, paceline/app/cli/shared/subcommand_group.cpp,
-// paceline/app/cli/checkpoint/checkpoint_options.cpp,
-// paceline/app/cli/commands/checkpoint_list.cpp, paceline/app/cli/commands/checkpoint_show.cpp,
-// paceline/app/cli/commands/checkpoint_diff.cpp and
+// paceline/app/cli/commands/checkpoint.cpp, paceline/app/cli/shared/subcommand.cpp,
+// paceline/app/cli/checkpoint/checkpoint_folder.cpp, paceline/app/cli/commands/checkpoint_list.cpp,
+// paceline/app/cli/commands/checkpoint_show.cpp, paceline/app/cli/commands/checkpoint_diff.cpp and
 // paceline/app/cli/commands/checkpoint_verify.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// `paceline profile` as a user runs it: covers paceline/torch/gradient/recording.h. Runs
+// `paceline profile` as a user runs it: covers paceline/torch/gradient/step_figures.h. Runs
 // fashion_mnist.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

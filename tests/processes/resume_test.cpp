@@ -1,6 +1,6 @@
 // Runs that are killed, stopped, restarted and resumed end with the bits of one that was not. With
 // real processes it covers paceline/app/launch/run/launched_generation.h and
-// paceline/app/launch/process/catching.h too.
+// paceline/app/launch/process/signals.h too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>

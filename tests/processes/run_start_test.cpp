@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/hosts/hosts.h"
 #include "tests/support/launched.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,5 +1,5 @@
 // Servers as processes: what they keep for the workers, and how they end
-// (covers paceline/app/launch/workers/server_process.h).
+// (covers paceline/app/launch/run/run_job.h).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>

@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "paceline/app/measure/candidate.h"
 #include "paceline/app/measure/contestant.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "paceline/app/measure/common_memory.h"
 #include "paceline/app/measure/contestant.h"
 #include "paceline/app/measure/start_line.h"
 

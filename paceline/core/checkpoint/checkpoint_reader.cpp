@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "paceline/core/checkpoint/damaged.h"
+#include "paceline/core/checkpoint/tensor_file.h"
 #include "paceline/core/checkpoint/verify_checkpoint.h"
 
 namespace paceline::checkpoint {

@@ -9,8 +9,6 @@
 #include <map>
 #include <set>
 
-#include "paceline/core/checkpoint/block_checksums.h"
-#include "paceline/core/checkpoint/damaged.h"
 #include "paceline/core/checkpoint/tensor_file.h"
 
 namespace paceline::checkpoint {

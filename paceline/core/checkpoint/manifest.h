@@ -40,7 +40,7 @@ struct Item {
 struct StoredFile {
   std::string name;
   std::uint64_t length = 0;
-  std::vector<std::uint32_t> checksums;  // block_checksums.h
+  std::vector<std::uint32_t> checksums;  // tensor_file.h
   bool operator==(const StoredFile&) const = default;
 };
 

@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace paceline::checkpoint {
 
@@ -45,7 +47,6 @@ class SaveAgreement {
 
   bool is_idle() const { return stage_ == Stage::idle; }
   bool is_writing() const { return stage_ == Stage::writing; }
-  bool is_closing() const { return stage_ == Stage::closing; }
 
  private:
   enum class Stage : std::uint8_t { idle, writing, closing };
@@ -53,5 +54,11 @@ class SaveAgreement {
   std::int32_t begun_ = 0;  // saves so far
   std::int32_t asked_ = 0, written_ = 0, over_ = 0, failed_ = 0;
 };
+
+// Shares the tensors that all ranks have alike among the ranks that write them. The rank of each
+// tensor, from the tensors' bytes: the largest first, each to the rank that has least so far
+// (Graham 1969, LPT). So the ranks' shares differ by at most the largest tensor, and all ranks find
+// the same.
+std::vector<int> deal(std::span<const std::uint64_t> bytes, int ranks);
 
 }  // namespace paceline::checkpoint

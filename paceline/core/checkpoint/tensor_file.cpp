@@ -1,14 +1,13 @@
 #include "paceline/core/checkpoint/tensor_file.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/crc32c.h"
 #include "paceline/core/base/json_reader.h"
-#include "paceline/core/checkpoint/damaged.h"
 
 namespace paceline::checkpoint {
 namespace {
@@ -98,6 +97,9 @@ Result<> check_places(const std::string& what, const std::vector<StoredTensor>& 
   return Done{};
 }
 
+// A piece is written as soon as its checksum is known, while it is still in the cache.
+constexpr std::size_t kPiece = 1 << 20;
+
 }  // namespace
 
 std::string_view safetensors_name(Dtype dtype) {
@@ -160,6 +162,50 @@ Result<TensorFileHeader> parse_header(const std::string& what, std::string_view 
   if (auto sound = check_places(what, header.tensors, file_length - begin); !sound)
     return sound.error();
   return header;
+}
+
+void BlockChecksums::add(Bytes bytes) {
+  while (!bytes.empty()) {
+    const std::size_t within = length_ % kChecksumBlock;
+    if (within == 0) blocks_.push_back(0);
+    const Bytes next = bytes.first(std::min(bytes.size(), kChecksumBlock - within));
+    blocks_.back() = crc32c(next, blocks_.back());
+    length_ += next.size();
+    bytes = bytes.subspan(next.size());
+  }
+}
+
+Result<StoredFile> write_tensor_file(Disk& disk, const std::string& directory,
+                                     const std::string& name, std::span<const TensorBytes> tensors,
+                                     const std::map<std::string, std::string>& metadata) {
+  std::vector<StoredTensor> places;
+  std::uint64_t at = 0;
+  for (const TensorBytes& tensor : tensors) {
+    PACELINE_CHECK(byte_length(tensor.shape, tensor.dtype) == tensor.bytes.size(),
+                   "checkpoint: tensor {} has {} bytes, which its shape does not tell", tensor.key,
+                   tensor.bytes.size());
+    places.push_back({tensor.key, tensor.dtype, tensor.shape, at, at + tensor.bytes.size()});
+    at += tensor.bytes.size();
+  }
+  const std::string header = encode_header(places, metadata);
+  auto file = disk.create(directory + "/" + name);
+  if (!file) return file.error();
+  if (auto room = file.value()->reserve(header.size() + at); !room) return room.error();
+
+  BlockChecksums checksums;
+  const auto append = [&](Bytes bytes) -> Result<> {
+    for (std::size_t done = 0; done < bytes.size(); done += kPiece) {
+      const Bytes piece = bytes.subspan(done, std::min(kPiece, bytes.size() - done));
+      checksums.add(piece);
+      if (auto written = file.value()->append(piece); !written) return written;
+    }
+    return Done{};
+  };
+  if (auto written = append(std::as_bytes(std::span(header))); !written) return written.error();
+  for (const TensorBytes& tensor : tensors)
+    if (auto written = append(tensor.bytes); !written) return written.error();
+  if (auto synced = file.value()->sync(); !synced) return synced.error();
+  return StoredFile{name, checksums.length(), checksums.blocks()};
 }
 
 }  // namespace paceline::checkpoint

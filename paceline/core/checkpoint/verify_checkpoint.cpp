@@ -10,9 +10,8 @@
 
 #include "paceline/core/base/crc32c.h"
 #include "paceline/core/base/sha256.h"
-#include "paceline/core/checkpoint/block_checksums.h"
 #include "paceline/core/checkpoint/checkpoint_directory.h"
-#include "paceline/core/checkpoint/damaged.h"
+#include "paceline/core/checkpoint/tensor_file.h"
 
 namespace paceline::checkpoint {
 namespace {

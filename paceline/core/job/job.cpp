@@ -1,5 +1,8 @@
 #include "paceline/core/job/job.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <exception>
 
 #include "paceline/core/base/check.h"
@@ -7,6 +10,7 @@
 #include "paceline/core/collective/group/open_communicator.h"
 #include "paceline/core/job/job_impl.h"
 #include "paceline/core/job/joining.h"
+#include "paceline/core/job/leaving.h"
 #include "paceline/core/job/line_buffered.h"
 
 namespace paceline {
@@ -154,6 +158,25 @@ topology::Profile Job::Impl::agreed_profile() const {
 Job init() {
   job::buffer_lines(stdout);
   return Job(job::join(membership::read_environment().value()));
+}
+
+int run_main(const std::function<int(Job&)>& main_of_job) {
+  try {
+    Job job = init();
+    try {
+      return main_of_job(job);
+    } catch (...) {
+      job::tell_exception(*job.impl().reactor, *job.impl().generation,
+                          "threw an exception, and ended", job::text_of_current_exception());
+      throw;
+    }
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return error.fault() == Fault::misuse ? 2 : 1;
+  } catch (...) {
+    fmt::print(stderr, "error: {}\n", job::text_of_current_exception());
+    return 1;
+  }
 }
 
 }  // namespace paceline

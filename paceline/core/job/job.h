@@ -5,13 +5,13 @@
 // and simulations, is made by local_world.h. Groups for the plugins of engines, which know their
 // library's own names for groups, are made by engine_group.h; job_links.h gives the links to rooms
 // whose machines run beside the groups, and job_extension.h keeps for them what lives as long as
-// the job. run_main.h runs the main function of a rank. job_impl.h is for this room and for tests
-// alone.
+// the job. job_impl.h is for this room and for tests alone.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -86,5 +86,15 @@ class Job {
 // makes no sense), refused (wrong secret), timed_out (who is missing), mismatch (the ranks' world
 // sizes differ), io.
 Job init();
+
+// The main function of a rank, whose end by an exception all other ranks hear of with its text.
+//
+//   int main() {
+//     return paceline::run_main([](paceline::Job& job) { return train(job); });
+//   }
+//
+// Joins by init(), runs `main_of_job` and returns what it returns. An exception is told on stderr
+// and to all other ranks, while the Job still lives, and the code is 2 for a misuse, else 1.
+int run_main(const std::function<int(Job&)>& main_of_job);
 
 }  // namespace paceline

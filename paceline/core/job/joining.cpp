@@ -15,11 +15,10 @@
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/membership/store/endpoint.h"
 #include "paceline/core/membership/store/told_wait.h"
+#include "paceline/core/transport/fabric/fabric_driver.h"
 #include "paceline/core/transport/fabric/fabric_link.h"
-#include "paceline/core/transport/fabric/fabric_meeting.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"
-#include "paceline/core/transport/fabric/rdma_devices.h"
-#include "paceline/core/transport/socket/open_files.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::job {
 

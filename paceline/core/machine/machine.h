@@ -2,10 +2,10 @@
 //
 // A machine is told of messages, timers and lost peers, and answers with actions; it has no clock,
 // thread or socket inside. Each machine lives with its method (the store's with membership). The
-// same machine runs in two ways: perform() (port.h) carries its actions out on a Port, which stands
-// on real connections, and the VirtualNetwork (virtual_network.h) runs many of them in virtual time
-// with delays, overtaking, loss, duplication and kills that follow from one seed. So a fault found
-// under a seed is found again by it. Start reading here.
+// same machine runs in two ways: perform() carries its actions out on a Port, which stands on real
+// connections, and the VirtualNetwork (virtual_network.h) runs many of them in virtual time with
+// delays, overtaking, loss, duplication and kills that follow from one seed. So a fault found under
+// a seed is found again by it. Start reading here.
 #pragma once
 
 #include <chrono>
@@ -64,5 +64,17 @@ class Machine {
   // Nothing comes from the peer any more; not called for a peer that the machine has dropped.
   virtual Actions on_lost(int peer, Time now) = 0;
 };
+
+// Port: where the actions of a machine become real, on sockets, on links or in virtual time.
+class Port {
+ public:
+  virtual ~Port() = default;
+  virtual void send(int to, const Message& message) = 0;
+  virtual void arm(std::uint32_t timer, Time at) = 0;
+  virtual void drop(int peer, const Failure& why) = 0;
+};
+
+// Carries the actions out in their order.
+void perform(const Actions& actions, Port& port);
 
 }  // namespace paceline::machine

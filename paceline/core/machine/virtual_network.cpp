@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/machine/port.h"
+#include "paceline/core/machine/machine.h"
 
 namespace paceline::machine {
 

@@ -8,13 +8,13 @@
 // ranks of this host from outside. They only render what they are told: they measure nothing.
 #pragma once
 
-#include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/host_ranks.h"
 #include "paceline/core/observe/log_plot.h"
 #include "paceline/core/observe/metrics.h"
 #include "paceline/core/observe/model_recorder.h"
 #include "paceline/core/observe/progress.h"
 #include "paceline/core/observe/prometheus.h"
+#include "paceline/core/observe/rank_trace.h"
 #include "paceline/core/observe/tensorboard.h"
 #include "paceline/core/observe/timeline_plot.h"
 #include "paceline/core/observe/trace_file.h"

@@ -1,4 +1,5 @@
-// The trace of one rank, in the form in which it travels to the rank that renders all.
+// The trace of one rank, in the form in which it travels to the rank that renders all, and the way
+// there.
 #pragma once
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "paceline/core/base/trace_log.h"
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline::observe {
 
@@ -31,5 +33,11 @@ std::int64_t origin_of(std::span<const RankTrace> ranks);
 // not make these bytes.
 std::string encode(const RankTrace& trace);
 RankTrace decode_rank_trace(std::string_view bytes);
+
+// Collective over `group`: rank 0 gets the traces of all, in rank order, the others none. Clocks of
+// different hosts are compared by the fastest of a few exchanges (Cristian, 1989), with an error of
+// at most half its round trip. It takes the log's spans, and leaves no spans of its own exchanges
+// in it. THROWS Error as the communicator's operations do.
+std::vector<RankTrace> gather_traces(Communicator& group, TraceLog& log);
 
 }  // namespace paceline::observe

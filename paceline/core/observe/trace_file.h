@@ -12,4 +12,14 @@ namespace paceline::observe {
 // (io).
 void write_trace(const std::string& path, std::span<const RankTrace> ranks);
 
+// A trace in Chrome's JSON (Trace Event Format) has a process for each rank, a thread for each
+// lane, and operations as asynchronous events, since several are in flight. https://ui.perfetto.dev
+// and chrome://tracing open it.
+std::string chrome_trace(std::span<const RankTrace> ranks);
+
+// A trace in Perfetto's own format (protos/perfetto/trace of https://github.com/google/perfetto)
+// has a process for each rank, a track for each lane, and as many tracks of operations as are in
+// flight at a time. It takes about half the bytes of the JSON.
+std::string perfetto_trace(std::span<const RankTrace> ranks);
+
 }  // namespace paceline::observe

@@ -7,21 +7,19 @@
 // gradient path (gradient_path.h) carries it out on a carriage (message_transport.h, push_pull.h);
 // computation can be replayed on top of that (replay.h, trial.h). A training run that plans for
 // itself observes its steps (observed_model.h), measures its links (measured_costs.h), takes a
-// policy by its name (policy_catalogue.h), tries two plans where their forecasts are close
-// (path_trial.h), and checks now and then whether step times have drifted (drift.h). If a
-// compression has a menu, it also looks at gradients (gradient_sums.h), and chooses for each tensor
-// (chosen_offers.h, offer_choice.h). A recorded model is a file (model_file.h). Nothing here
-// depends on torch. Start reading at gradient_plan.h. buckets.h is the grouping that data parallel
-// training uses before anything is measured; dispatch.h tells which message of a plan goes next.
+// policy by its name (policy_catalogue.h), tries two plans where their forecasts are close and
+// checks now and then whether step times have drifted (step_times.h). If a compression has a menu,
+// it also looks at gradients (gradient_sums.h), and chooses for each tensor (chosen_offers.h,
+// gradient_sums.h). A recorded model is a file (model_file.h). Nothing here depends on torch. Start
+// reading at gradient_plan.h. buckets.h is the grouping that data parallel training uses before
+// anything is measured; dispatch.h tells which message of a plan goes next.
 #pragma once
 
 #include "paceline/core/schedule/adapt/chosen_offers.h"
-#include "paceline/core/schedule/adapt/drift.h"
 #include "paceline/core/schedule/adapt/gradient_sums.h"
 #include "paceline/core/schedule/adapt/measured_costs.h"
 #include "paceline/core/schedule/adapt/observed_model.h"
-#include "paceline/core/schedule/adapt/offer_choice.h"
-#include "paceline/core/schedule/adapt/path_trial.h"
+#include "paceline/core/schedule/adapt/step_times.h"
 #include "paceline/core/schedule/order/agreed_plan.h"
 #include "paceline/core/schedule/order/buckets.h"
 #include "paceline/core/schedule/order/costs.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/base/processor_pools.h"
+#include "paceline/core/base/processors.h"
 
 namespace paceline::topology {
 

@@ -8,12 +8,12 @@
 // frame/frame.h, then reactor/reactor.h.
 //
 // Other rooms also use: descriptors that close themselves (file_descriptor.h), sockets and names of
-// hosts (socket.h, resolve.h), the limit of open files (open_files.h), integers on the wire
+// hosts (socket.h, resolve.h), the limit of open files (file_descriptor.h), integers on the wire
 // (wire.h), control traffic over one socket (frame_connection.h), memory that processes map or that
 // is one rank's own (shared_memory.h, private_memory.h, segment_table.h) and how much of it is left
 // (available_memory.h), a peer's ordinary memory (process_memory.h), the use of memory that peers
 // have lent (lent_use.h), what `paceline top` reads (status_page.h), and how lanes of a fabric come
-// about (fabric_plugin.h, fabric_meeting.h, rdma_devices.h).
+// about (fabric_plugin.h, fabric_driver.h).
 #pragma once
 
 #include "paceline/core/transport/fabric/fabric_driver.h"

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "paceline/core/base/json_reader.h"
-#include "paceline/torch/checkpoint/item_state.h"
+#include "paceline/torch/checkpoint/saved_item.h"
 
 namespace paceline {
 

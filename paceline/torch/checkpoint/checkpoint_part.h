@@ -2,6 +2,7 @@
 // again from one.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 #include <torch/optim/schedulers/lr_scheduler.h>
@@ -11,11 +12,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "paceline/torch/checkpoint/checkpoint_fields.h"
-#include "paceline/torch/checkpoint/item_state.h"
-#include "paceline/torch/checkpoint/parameter_names.h"
 #include "paceline/torch/checkpoint/saved_item.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
@@ -23,6 +23,46 @@
 #include "paceline/torch/replica/replica.h"
 
 namespace paceline::checkpointing {
+
+// The names by which an optimizer's parameters are saved: those that they have in a model. Where
+// ranks divide parameters, an optimizer has pieces of them.
+class ParameterNames {
+ public:
+  void add(const at::Tensor& tensor, std::string name) {
+    names_.emplace(tensor.unsafeGetTensorImpl(), std::move(name));
+  }
+  void add_piece(const at::Tensor& piece, const at::Tensor& parameter) {
+    parameters_.emplace(piece.unsafeGetTensorImpl(), parameter);
+  }
+  // Other ranks have all pieces of the parameter.
+  void add_elsewhere(const at::Tensor& parameter) { elsewhere_.push_back(parameter); }
+
+  // Other stages of a pipeline have it.
+  void add_elsewhere(std::string name) { other_stages_.push_back(std::move(name)); }
+
+  // Empty: it is in no model.
+  const std::string& of(const at::Tensor& tensor) const {
+    static const std::string none;
+    const auto piece = parameters_.find(tensor.unsafeGetTensorImpl());
+    const at::Tensor& parameter = piece == parameters_.end() ? tensor : piece->second;
+    const auto found = names_.find(parameter.unsafeGetTensorImpl());
+    return found == names_.end() ? none : found->second;
+  }
+  bool has_pieces() const {
+    return !parameters_.empty() || !elsewhere_.empty() || !other_stages_.empty();
+  }
+  std::vector<std::string> elsewhere() const {
+    std::vector<std::string> names = other_stages_;
+    for (const at::Tensor& parameter : elsewhere_) names.push_back(of(parameter));
+    return names;
+  }
+
+ private:
+  std::unordered_map<const c10::TensorImpl*, std::string> names_;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> parameters_;  // by piece
+  std::vector<at::Tensor> elsewhere_;
+  std::vector<std::string> other_stages_;
+};
 
 // All ranks have the same parts, and call them in the same order. THREAD: the training's.
 class CheckpointPart {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/torch/checkpoint/item_state.h"
+#include "paceline/torch/checkpoint/saved_item.h"
 #include "paceline/torch/parallel/parallel.h"
 
 namespace paceline::checkpointing {

@@ -17,7 +17,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/checkpoint/common_failure.h"
 #include "paceline/torch/checkpoint/held_tensor.h"
-#include "paceline/torch/checkpoint/resume_point.h"
+#include "paceline/torch/checkpoint/resuming.h"
 #include "paceline/torch/checkpoint/saved_item.h"
 #include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/replica/replica.h"

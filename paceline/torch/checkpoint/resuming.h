@@ -7,13 +7,43 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/base/disk.h"
 #include "paceline/core/checkpoint/checkpoint.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/torch/checkpoint/checkpoint_options.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
-#include "paceline/torch/checkpoint/item_choice.h"
 
 namespace paceline::checkpointing {
+
+// Ranks keep an item of this name themselves, where they are not at the same step.
+inline constexpr const char* kStepsItem = "rank_steps";
+
+class ItemChoice {
+ public:
+  // THROWS Error (misuse): the options name some items to load and some to leave out.
+  explicit ItemChoice(const CheckpointOptions& options);
+
+  // THROWS Error (misuse): `only` names an item that the program did not add.
+  void require_known(const std::vector<NamedPart>& parts) const;
+
+  struct Chosen {
+    std::vector<std::string> loaded;
+    std::string told;  // a line on what is left out; empty: nothing is
+  };
+  // `path`: of the checkpoint. THROWS Error (misuse): an item that is to be loaded is missing on
+  // one side; the options name one that neither side has.
+  Chosen of(const checkpoint::Manifest& manifest, const std::vector<NamedPart>& parts,
+            const std::string& path) const;
+  // All items, whatever the options name: of a checkpoint that this job has saved itself.
+  static Chosen all(const checkpoint::Manifest& manifest, const std::vector<NamedPart>& parts,
+                    const std::string& path);
+
+ private:
+  ItemChoice() = default;
+  bool takes(const std::string& name) const;
+
+  std::vector<std::string> only_, ignore_;
+};
 
 class Resuming {
  public:
@@ -59,5 +89,16 @@ class Resuming {
   const Resume resume_;
   const ItemChoice choice_;
 };
+
+// Finds the checkpoint from which a run goes on.
+struct ResumePoint {
+  std::optional<std::uint64_t> step = {};  // nothing: no checkpoint is whole
+  std::vector<std::string> damaged = {};   // a line for each newer one that is not
+};
+
+// The newest step of which every byte verifies. THROWS Error: misuse, the newest was saved by a
+// newer Paceline; io, the directory, or a step that is newer than all whole ones, cannot be read
+// now. COST: reads the files once.
+ResumePoint find_resume_point(Disk& disk, const checkpoint::CheckpointDirectory& directory);
 
 }  // namespace paceline::checkpointing

@@ -22,6 +22,8 @@ std::string described(const LogicalTensor& tensor) {
   return c10::str(name_of(tensor.dtype), c10::IntArrayRef(shape));
 }
 
+constexpr const char* kStepTensor = "step";
+
 }  // namespace
 
 void refuse_item(const SavedItem& saved, const std::string& difference) {
@@ -111,6 +113,16 @@ void SavedItem::read_box(const LogicalTensor& tensor, const checkpoint::Box& box
   reader_.read(tensor, box, {bytes, memory.nbytes()}).value();
   if (is_direct) into.unsafeGetTensorImpl()->bump_version();
   else into.copy_(memory);
+}
+
+ItemState rank_step_state(std::int64_t step) {
+  return {.tensors = {{kStepTensor, at::full({1}, step, at::kLong), Held::by_each}}};
+}
+
+std::int64_t saved_rank_step(const SavedItem& saved) {
+  const at::Tensor step = at::zeros({1}, at::kLong);
+  saved.read_into(saved.require(kStepTensor, Held::by_each, step), step);
+  return step.item<std::int64_t>();
 }
 
 }  // namespace paceline::checkpointing

@@ -15,7 +15,6 @@
 #include "paceline/core/checkpoint/checkpoint.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/torch/checkpoint/own_share.h"
-#include "paceline/torch/checkpoint/share_writer.h"
 
 namespace paceline::checkpointing {
 

@@ -1,9 +1,9 @@
 // The door of data: data sets in memory, and the choice of samples for each rank.
 //
-//   idx.h                   the IDX file format (MNIST and its relatives), plain or gzip
-//   fashion_mnist.h         the data set of the example
-//   sampler.h               which samples a rank takes: of a global batch, or of the whole set
-//   draws.h                 samples with replacement, by random numbers without a state
+//   idx.h                   the IDX file format (MNIST and its relatives), plain or gzip; the data
+//                           set of the example
+//   sampler.h               which samples a rank takes: of a global batch, or of the whole set;
+//                           with replacement, by random numbers without a state
 //   distributed_sampler.h   the same for torch::data::make_data_loader
 //
 // Nothing here communicates: every rank computes the same order from the same seed. Start reading
@@ -11,7 +11,5 @@
 #pragma once
 
 #include "paceline/torch/data/distributed_sampler.h"
-#include "paceline/torch/data/draws.h"
-#include "paceline/torch/data/fashion_mnist.h"
 #include "paceline/torch/data/idx.h"
 #include "paceline/torch/data/sampler.h"

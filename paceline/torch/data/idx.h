@@ -3,6 +3,8 @@
 // takes unsigned bytes in 1 to 4 dimensions.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,5 +23,29 @@ constexpr std::size_t kLargestIdx = std::size_t{1}
 // Reads a plain or gzip file and checks all of it: header, length, checksum, nothing after the end.
 // THROWS Error (io) that names the file, its defect, and `remedy`.
 IdxArray read_idx(const std::string& path, const std::string& remedy = {});
+
+// Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 60,000 + 10,000 grey images of clothes, 28x28, in ten
+// classes.
+struct LabelledImages {
+  at::Tensor images;  // u8 [n, 28, 28]
+  at::Tensor labels;  // i64 [n], 0..9
+  std::int64_t size() const { return labels.size(0); }
+};
+
+// The folder into which Debian's package dataset-fashion-mnist puts the files.
+constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
+
+enum class Split { train, test };
+
+// Reads the two files of the split, with or without the ending .gz, from `folder`.
+// THROWS Error (io): a file is missing or corrupt, or the files do not fit together; the text names
+// the file and the remedy.
+LabelledImages load_fashion_mnist(Split split, const std::string& folder = kFashionMnistFolder);
+
+// The images `indices` as floating point numbers around 0, [k, 1, 28, 28], and their labels [k].
+struct Batch {
+  at::Tensor images, labels;
+};
+Batch take(const LabelledImages& set, const at::Tensor& indices, at::ScalarType type);
 
 }  // namespace paceline::data

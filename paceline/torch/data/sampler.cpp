@@ -9,7 +9,7 @@
 #include "paceline/core/base/chunk.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/torch/data/draws.h"
+#include "paceline/core/compress/compress.h"
 
 namespace paceline::data {
 namespace {
@@ -34,6 +34,8 @@ at::Tensor every(const at::Tensor& order, std::int64_t begin, std::int64_t end, 
   if (begin >= end) return at::empty({0}, at::kLong);
   return order.slice(0, begin, end, step).contiguous();
 }
+
+__extension__ using DrawnProduct = unsigned __int128;
 
 }  // namespace
 
@@ -142,6 +144,22 @@ at::Tensor share_of(std::int64_t samples, const ShareOptions& options) {
 at::Tensor exact_share_of(std::int64_t samples, int rank, int world_size) {
   require_rank(rank, world_size);
   return every(at::arange(samples, at::kLong), rank, samples, world_size);
+}
+
+std::int64_t drawn_sample(std::uint64_t place, std::int64_t samples, std::uint64_t seed,
+                          std::int64_t epoch) {
+  const auto low_word = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
+  const std::array<std::uint32_t, 2> key = {low_word(seed),
+                                            low_word(static_cast<std::uint64_t>(epoch))};
+  const auto count = static_cast<std::uint64_t>(samples);
+  const std::uint64_t unfair = (0 - count) % count;  // 2^64 mod count
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    const auto words = compress::philox({low_word(place), low_word(place >> 32), attempt, 0}, key);
+    const std::uint64_t word = words[0] | std::uint64_t{words[1]} << 32;
+    const DrawnProduct product = DrawnProduct{word} * count;
+    if (static_cast<std::uint64_t>(product) >= unfair)
+      return static_cast<std::int64_t>(static_cast<std::uint64_t>(product >> 64));
+  }
 }
 
 }  // namespace paceline::data

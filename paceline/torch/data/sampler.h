@@ -24,7 +24,7 @@ enum class BatchSplit : std::uint8_t {
   // Rank r keeps the r-th of P blocks of the data set, and walks it in an order that is new in each
   // epoch: each sample comes once. Global batches depend on the number of ranks.
   contiguous,
-  // Each place of a batch draws one of all samples (draws.h): an epoch has as many draws as there
+  // Each place of a batch draws one of all samples (sampler.h): an epoch has as many draws as there
   // are samples, so about 63 % of them come, some several times. Rank r takes the r-th part of
   // batch k's places.
   with_replacement,
@@ -93,5 +93,17 @@ at::Tensor share_of(std::int64_t samples, const ShareOptions& options);
 // The share for evaluation: rank r gets the entries r, r+P, ... of 0..samples-1 without padding, so
 // that sums over ranks are exact.
 at::Tensor exact_share_of(std::int64_t samples, int rank, int world_size);
+
+// Samples that are drawn with replacement, by random numbers without a state: each draw is a
+// function of the seed, the epoch and its place, so all ranks agree on it without a message, and a
+// run that is resumed draws it again, on any number of ranks.
+//
+// The sample at place `place` of epoch `epoch`: one of 0..samples-1, each with exactly the same
+// probability. Two words of Philox4x32-10, o0 + 2^32 o1 of the counter (place, attempt, 0) under
+// the key (seed, epoch), of which the low 32 bits count, are multiplied by `samples`; the high 64
+// bits are the sample. Where the low ones are below 2^64 mod samples the next attempt is made
+// instead. REQUIRES: samples > 0.
+std::int64_t drawn_sample(std::uint64_t place, std::int64_t samples, std::uint64_t seed,
+                          std::int64_t epoch);
 
 }  // namespace paceline::data

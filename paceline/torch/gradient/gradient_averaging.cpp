@@ -10,7 +10,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/sparse_gradients.h"
 #include "paceline/torch/replica/agreement.h"
-#include "paceline/torch/replica/grads/gradient_elsewhere.h"
+#include "paceline/torch/replica/grads/gradient_note.h"
 
 namespace paceline::parallel {
 namespace {
@@ -131,23 +131,6 @@ void GradientAveraging::tell_weight() {
   step_.failure.communicating([&] { step_.facts.tell_weight(step_.weight, has_written); });
 }
 
-WatchedLane::Call GradientAveraging::tell_reading(std::size_t unit) {
-  step_.failure.rethrow();
-  return step_.failure.communicating([&] { return step_.facts.tell_reading(unit); });
-}
-
-void GradientAveraging::wait_for_reading(const WatchedLane::Call& told) {
-  step_.failure.communicating([&] { step_.facts.wait_for(told); });
-}
-
-bool GradientAveraging::has_shadows() {
-  return step_.failure.communicating([this] { return step_.facts.weights().shadows > 0; });
-}
-
-bool GradientAveraging::has_gradients() const {
-  return open_ || step_.passes.has_accumulated_any();
-}
-
 // --- the end of a step ---
 
 void GradientAveraging::steps_by(const Optimizers& optimizers) {
@@ -192,7 +175,7 @@ StepOutcome GradientAveraging::end_step(PerParameterOptimizers* updates) {
 // Sends the buckets that are left. Then it waits for the means and hands them out, or returns while
 // they are on their way.
 StepOutcome GradientAveraging::collect(PerParameterOptimizers* updates) {
-  const StepWeights weights = weights_of_all();
+  const StepWeights weights = step_.weights_of_all();
   StepOutcome outcome{.root = weights.root, .has_writes = weights.has_writes};
   if (weights.total == 0) {
     outcome.end = StepEnd::over;
@@ -200,7 +183,7 @@ StepOutcome GradientAveraging::collect(PerParameterOptimizers* updates) {
   }
   outcome.share = weights.share(group_.rank());
   outgoing_.send_the_rest();
-  std::vector<bool> used = used_by_any();
+  std::vector<bool> used = step_.used_by_any();
   outcome.rates_differ = step_.facts.has_difference();
   average_sparse(group_, std::span(parameters_).subspan(dense_),
                  {used.begin() + static_cast<std::ptrdiff_t>(dense_), used.end()}, weights);
@@ -213,28 +196,6 @@ StepOutcome GradientAveraging::collect(PerParameterOptimizers* updates) {
     outcome.end = StepEnd::skipped;
   }
   return outcome;
-}
-
-StepWeights GradientAveraging::weights_of_all() {
-  StepWeights weights = step_.figures.waiting([this] {
-    return telling([] { return "while the ranks told their weights, with which a step begins"; },
-                   [this] { return step_.facts.weights(); });
-  });
-  step_.figures.weighed(weights);
-  return weights;
-}
-
-// It tells for each parameter whether some rank of weight > 0 used it.
-std::vector<bool> GradientAveraging::used_by_any() {
-  std::vector<bool> used = step_.passes.used();
-  if (step_.weight.weight == 0) used.assign(used.size(), false);
-  used = step_.figures.waiting([&] {
-    return telling(
-        [] { return "while the ranks told which parameters they used, with which a step ends"; },
-        [&] { return step_.facts.used_by_any(used); });
-  });
-  step_.figures.current().used = static_cast<int>(std::ranges::count(used, true));
-  return used;
 }
 
 void GradientAveraging::stepped(const Optimizers&, double seconds) {

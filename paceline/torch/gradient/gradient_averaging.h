@@ -65,13 +65,13 @@ class GradientAveraging final : public Synchrony {
     step_.facts.watch(lane, std::move(where));
   }
   // They pass to StepAgreement.
-  WatchedLane::Call tell_reading(std::size_t unit);
-  void wait_for_reading(const WatchedLane::Call& told);
+  WatchedLane::Call tell_reading(std::size_t unit) { return step_.tell_reading(unit); }
+  void wait_for_reading(const WatchedLane::Call& told) { step_.wait_for_reading(told); }
   // Whether some rank has weight 0 in this step. It waits for all weights. REQUIRES: tell_weight().
-  bool has_shadows();
+  bool has_shadows() { return step_.has_shadows(); }
   void pause(bool paused) override { step_.passes.pause(paused); }
   bool in_step() const override { return open_; }
-  bool has_gradients() const override;
+  bool has_gradients() const override { return open_ || step_.passes.has_accumulated_any(); }
   void steps_by(const Optimizers& optimizers) override;
   // With `updates`, means may be under way still where the schedule crosses the barrier
   // (incoming_means.h).
@@ -95,8 +95,6 @@ class GradientAveraging final : public Synchrony {
  private:
   void begin();
   StepOutcome collect(PerParameterOptimizers* updates);
-  StepWeights weights_of_all();
-  std::vector<bool> used_by_any();
   void report(const StepOutcome& outcome);
   void drop_gradients(std::size_t parameters);
   void drop_gradients_elsewhere();

@@ -12,35 +12,12 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/gradient/gradient_buckets.h"
+#include "paceline/torch/gradient/gradient_layout.h"
 #include "paceline/torch/gradient/schedule_options.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
-
-// The places and the messages of gradients from some step on.
-struct GradientLayout {
-  std::vector<schedule::Bucket> groups = {};  // of parameters, in the order in which they lie
-  std::size_t alignment = 1;                  // of each gradient, in bytes
-  schedule::Plan plan = {};  // over these groups' gradients, one after the other: a group for each
-  schedule::Model model = {};  // of the plan
-  bool is_in_order = true;     // messages travel one after the other
-  BucketMemory memory = {};    // of the groups
-
-  // Collective. `with_servers`: the job whose servers form the means of groups that the plan sends
-  // there; null: there are none.
-  std::unique_ptr<schedule::GradientPath> path(Communicator& group, Job* with_servers) const;
-  bool compresses() const;
-  std::vector<std::uint32_t> parameters() const;  // in send order
-  // The groups, in the order of their first messages, up to the first that was not sent.
-  std::size_t started(const std::vector<bool>& is_sent) const;
-  // Whether gradients lie and travel as by the other one.
-  bool is_like(const GradientLayout& other) const {
-    return is_in_order && other.is_in_order && groups == other.groups &&
-           plan.groups == other.plan.groups;
-  }
-};
 
 // The decisions made so far, as a checkpoint keeps them.
 struct ScheduleDecision {
@@ -53,11 +30,10 @@ struct ScheduleDecision {
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
 // counts; a policy that needs times sees some steps more, with buckets in that order. When steps
 // take another time than they did then, it measures and plans again, but keeps a plan that a new
-// one would hardly beat. With aggregate "automatic" it makes one plan for the ranks and one for
-// the servers, and takes the one with the shorter forecast; where the forecasts are close, the
-// training takes each for some steps, and goes on with the faster one
-// (schedule/adapt/path_trial.h). If the compression has a menu, it chooses from it
-// (schedule/adapt/offer_choice.h).
+// one would hardly beat. With aggregate "automatic" it makes one plan for the ranks and one for the
+// servers, and takes the one with the shorter forecast; where the forecasts are close, the training
+// takes each for some steps, and goes on with the faster one (schedule/adapt/step_times.h). If the
+// compression has a menu, it chooses from it (schedule/adapt/gradient_sums.h).
 class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
@@ -85,8 +61,6 @@ class GradientSchedule {
   const std::string& compression() const { return compression_; }  // with all settings
   // All that a decision follows from beside what is observed.
   std::string options() const;
-  // The number of gradients that came after one that stands later in the groups.
-  static int late_in(const std::vector<schedule::Bucket>& groups, std::span<const int> arrived);
 
  private:
   bool measures() const { return (policy_ != nullptr && policy_->is_measured) || chooses_path_; }

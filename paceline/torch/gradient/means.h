@@ -1,6 +1,6 @@
 // Means: what becomes of this rank's gradients once a bucket is full, and what the rank gets of the
-// mean. It has three forms: nothing travels (own_means.cpp), each rank gets the whole mean
-// (whole_means.cpp), each rank gets the pieces that it owns (shard/gradient_pieces.h).
+// mean. It has three forms: nothing travels, each rank gets the whole mean, each rank gets
+// the pieces that it owns (shard/gradient_pieces.h).
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "paceline/torch/gradient/gradient_buckets.h"
-#include "paceline/torch/gradient/gradient_schedule.h"
+#include "paceline/torch/gradient/gradient_layout.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {

@@ -209,6 +209,7 @@ void OutgoingBuckets::send(std::size_t bucket) {
 }
 
 void OutgoingBuckets::send_the_rest() {
+  step_.figures.backward_ended();
   for (std::size_t bucket = 0; bucket < is_sent_.size(); ++bucket) {
     if (is_sent_[bucket]) continue;
     fill(bucket);

@@ -6,10 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/compress/methods/compression.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/policies/policy_catalogue.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
+#include "paceline/torch/replica/replica.h"
 
 namespace paceline::parallel {
 
@@ -38,5 +41,14 @@ struct WholeTensors {
 };
 WholeTensors whole_tensors_of(const compress::Compression& compression,
                               std::span<const Parameter> parameters);
+
+// DataParallelOptions::aggregate says who averages the gradients: the job whose servers may average
+// the gradients of these ranks; null: the ranks do it, also under "automatic" where servers do not
+// go with the rest. THROWS Error (misuse): a word that is none, or under "server" options or ranks
+// with which servers do not go.
+Job* job_with_servers(const Communicator& group, Job* job, const DataParallelOptions& options);
+
+// Whether forecasts decide which of both averages.
+bool aggregates_by_forecast(const DataParallelOptions& options);
 
 }  // namespace paceline::parallel

@@ -8,8 +8,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "paceline/core/base/json_reader.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
@@ -66,5 +68,17 @@ class ScheduledPath {
   double under_way_before_ = 0;
   schedule::GradientPath::CodecWork coded_before_;
 };
+
+// The state of gradient averaging that goes from step to step, as a value and as that of a
+// checkpoint.
+struct TrainingState {
+  // The options by which the schedule was decided; it is taken up again only under the same.
+  std::string options;
+  std::optional<ScheduleDecision> decision = {};
+};
+
+JsonReader::Json json_of(const TrainingState& state);
+// THROWS Error (io): it is not what json_of() makes.
+TrainingState training_state_of(const JsonReader::Json& json);
 
 }  // namespace paceline::parallel

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/synchrony.h"
 #include "paceline/torch/replica/watch/wait_watch.h"
 
 namespace paceline::parallel {

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "paceline/torch/gradient/gradient_schedule.h"
-#include "paceline/torch/gradient/recording.h"
+#include "paceline/torch/gradient/gradient_layout.h"
 
 namespace paceline::parallel {
 namespace {
@@ -53,7 +54,7 @@ void StepFigures::updated(double seconds) {
 // The dense gradients count, uncompressed.
 void StepFigures::report(StepEnd end, const std::vector<schedule::Bucket>& buckets) {
   current_.buckets = static_cast<int>(buckets.size());
-  current_.late = GradientSchedule::late_in(buckets, observed_.arrived);
+  current_.late = GradientLayout::late_in(buckets, observed_.arrived);
   current_.overflowed = end == StepEnd::skipped;
   current_.waited_seconds = std::exchange(waited_, 0);
   current_.exchange = last_.exchange;
@@ -83,6 +84,20 @@ void StepFigures::begin_next() {
   is_in_backward_ = true;
   since_last_step_.restart();
   updated_at_ = last_pass_ended_ = 0;
+}
+
+std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const Parameter> dense,
+                                                    const Communicator& group, Job* job) {
+  if (job == nullptr || job->rank() != 0 || group.rank() != 0) return nullptr;
+  const std::string& file = job->record_file();
+  if (file.empty()) return nullptr;
+  std::vector<schedule::Tensor> tensors;
+  for (const Parameter& parameter : dense) {
+    tensors.push_back({.bytes = parameter.tensor.nbytes(),
+                       .rows = matrix_rows(parameter.tensor),
+                       .name = parameter.name});
+  }
+  return std::make_unique<observe::ModelRecorder>(file, std::move(tensors));
 }
 
 }  // namespace paceline::parallel

@@ -13,7 +13,6 @@
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/gradient/step_agreement.h"
 #include "paceline/torch/replica/parts/model_parts.h"
-#include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony.h"
 
@@ -66,5 +65,11 @@ class StepFigures {
   bool is_in_backward_ = true;
   bool has_peers_ = false;
 };
+
+// Records the model of a training's steps, from the gradients of `dense`, as a file for `paceline
+// profile`. Returns nothing unless the environment asks for it (PACELINE_RECORD), and this is rank
+// 0 of the job and of the group. THROWS Error (io): the file cannot be written.
+std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const Parameter> dense,
+                                                    const Communicator& group, Job* job);
 
 }  // namespace paceline::parallel

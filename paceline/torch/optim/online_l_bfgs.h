@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "paceline/torch/optim/curvature_pairs.h"
-#include "paceline/torch/optim/flat_parameters.h"
 
 namespace paceline::optimizers {
 

@@ -11,8 +11,8 @@
 // may step.
 //
 // Underneath: sums of squares that may reach over shards (norms.h), the parameters as one vector
-// (flat_parameters.h), the line search as a function of one number (wolfe_search.h), and what is
-// known of the curvature (curvature_pairs.h, inverse_hessian.h).
+// (curvature_pairs.h), the line search as a function of one number (wolfe_search.h), and what is
+// known of the curvature (curvature_pairs.h).
 //
 // Nothing here knows of ranks: gradients and losses come from closures, in which DataParallel makes
 // them those of all ranks. The same numbers on all ranks then lead to the same branches. Start

@@ -7,7 +7,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/suggestion.h"
-#include "paceline/torch/optim/inverse_hessian.h"
+#include "paceline/torch/optim/curvature_pairs.h"
 #include "paceline/torch/optim/norms.h"
 #include "paceline/torch/optim/stepping.h"
 

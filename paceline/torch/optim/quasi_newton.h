@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "paceline/torch/optim/curvature_pairs.h"
-#include "paceline/torch/optim/flat_parameters.h"
 #include "paceline/torch/optim/wolfe_search.h"
 
 namespace paceline::optimizers {

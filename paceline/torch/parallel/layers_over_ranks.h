@@ -11,7 +11,7 @@
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/mesh/mesh.h"
-#include "paceline/torch/norm/convert_sync_batch_norm.h"
+#include "paceline/torch/norm/norm.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/tensor/tensor.h"
 

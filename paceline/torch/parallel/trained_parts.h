@@ -9,6 +9,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/torch/precision/precision.h"
+#include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/replica.h"
 
 namespace paceline::parallel {
@@ -32,5 +33,8 @@ void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony);
 
 // Told once for each host.
 void warn_of_a_slow_processor(const precision::Choice& choice, const Communicator& ranks);
+
+// THROWS Error (misuse) that names the option, its value and its range.
+void require_in_range(const DataParallelOptions& options);
 
 }  // namespace paceline::parallel

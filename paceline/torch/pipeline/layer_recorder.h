@@ -1,6 +1,6 @@
 // LayerRecorder: adds the layers of a model to the file that `paceline profile` makes of its
-// gradients (torch/gradient/recording.h), from the passes of a training on one process. Clones of
-// the layers run a quarter of the samples too: what a pass takes however few its samples are
+// gradients (torch/gradient/step_figures.h), from the passes of a training on one process. Clones
+// of the layers run a quarter of the samples too: what a pass takes however few its samples are
 // decides how many micro-batches pay.
 #pragma once
 

@@ -1,12 +1,14 @@
 #include "paceline/torch/pipeline/layers.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/torch/pipeline/drawing_from.h"
 
 namespace paceline {
+
 Layers::Layers(torch::nn::Sequential model) {
   const auto names = model->named_children().keys();
   auto name = names.begin();
@@ -33,3 +35,27 @@ std::unique_ptr<pipeline::PipelineLayer> Layers::make(int layer) const {
 }
 
 }  // namespace paceline
+
+namespace paceline::pipeline {
+namespace {
+
+std::mutex& mutex() {
+  static std::mutex only;  // as the generator is
+  return only;
+}
+
+}  // namespace
+
+DrawingFrom::DrawingFrom(std::uint64_t seed)
+    : lock_(mutex()), generator_(at::detail::getDefaultCPUGenerator()) {
+  const std::lock_guard guard(generator_.mutex());
+  before_ = generator_.get_state();
+  generator_.set_current_seed(seed);
+}
+
+DrawingFrom::~DrawingFrom() {
+  const std::lock_guard guard(generator_.mutex());
+  generator_.set_state(before_);
+}
+
+}  // namespace paceline::pipeline

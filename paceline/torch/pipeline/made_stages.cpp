@@ -8,11 +8,11 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/plan/plan.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/pipeline/asynchronous_options.h"
+#include "paceline/torch/pipeline/pipeline_options.h"
 #include "paceline/torch/pipeline/whole_model.h"
 #include "paceline/torch/precision/precision.h"
 #include "paceline/torch/replica/replica.h"
-#include "paceline/torch/tensor/plan_match.h"
+#include "paceline/torch/tensor/parallelize.h"
 
 namespace paceline::pipeline {
 namespace {

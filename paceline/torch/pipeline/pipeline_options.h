@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/tensor/parallelize.h"
 
@@ -59,3 +60,11 @@ struct PipelineOptions {
 };
 
 }  // namespace paceline
+
+namespace paceline::pipeline {
+
+// THROWS Error (misuse), by name, with the remedy: an option that does not go with the schedule.
+// REQUIRES: the schedule is not synchronous.
+void require_fitting(const ScheduleChoice& choice, const PipelineOptions& options);
+
+}  // namespace paceline::pipeline

@@ -16,7 +16,6 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_run.h"
 #include "paceline/torch/pipeline/chosen_options.h"
-#include "paceline/torch/pipeline/cut_batch.h"
 #include "paceline/torch/pipeline/finite_steps.h"
 #include "paceline/torch/pipeline/layer_recorder.h"
 #include "paceline/torch/pipeline/made_stages.h"

@@ -9,7 +9,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/pipeline/drawing_from.h"
+#include "paceline/torch/pipeline/layers.h"
 #include "paceline/torch/pipeline/recompute/recompute.h"
 
 namespace paceline::pipeline {

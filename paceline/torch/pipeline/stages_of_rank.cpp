@@ -1,11 +1,13 @@
 #include "paceline/torch/pipeline/stages_of_rank.h"
 
 #include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 
-#include "paceline/torch/bridge/bridge.h"
+#include "paceline/core/base/base.h"
 
 namespace paceline::pipeline {
 namespace {
@@ -14,6 +16,12 @@ Tensors with_gradients(const Tensors& tensors) {
   Tensors some;
   std::ranges::copy_if(tensors, std::back_inserter(some), crosses_back);
   return some;
+}
+
+std::vector<std::int64_t> lengths_of(std::int64_t samples, std::int64_t parts) {
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(parts), samples / parts);
+  for (std::int64_t i = 0; i < samples % parts; ++i) ++lengths[static_cast<std::size_t>(i)];
+  return lengths;
 }
 
 }  // namespace
@@ -201,6 +209,27 @@ void StagesOfRank::hand_on(const Operation& operation, Tensors tensors) {
   if (const auto transfer = transfer_after(placement_, operation))
     departing_[*transfer] = std::move(tensors);
   else handed_[*successor_of(operation, placement_.stages)] = std::move(tensors);
+}
+
+MicroBatches cut_batch(const Tensors* data, const at::Tensor* target, std::int64_t samples,
+                       int parts) {
+  if (target != nullptr &&
+      (!target->defined() || target->dim() == 0 || target->size(0) != samples)) {
+    throw_misuse(c10::str("Pipeline::step() got ",
+                          target->defined() ? describe(*target) : std::string("no target"),
+                          " where the last stage is, for a batch of ", samples,
+                          " samples: hand in the target of each sample"));
+  }
+  MicroBatches batches{.samples = lengths_of(samples, parts)};
+  std::int64_t begin = 0;
+  for (const std::int64_t length : batches.samples) {
+    Tensors& part = batches.data.emplace_back();
+    if (data != nullptr)
+      for (const at::Tensor& one : *data) part.push_back(one.narrow(0, begin, length));
+    batches.target.push_back(target != nullptr ? target->narrow(0, begin, length) : at::Tensor());
+    begin += length;
+  }
+  return batches;
 }
 
 }  // namespace paceline::pipeline

@@ -4,6 +4,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "paceline/core/base/result.h"
@@ -37,5 +38,13 @@ Result<Choice> parse_precision(std::string_view text);
 void require_fitting(const Choice& choice, const DataParallelOptions& options, bool has_model);
 // The same for a synchrony that comes later.
 void require_fitting_synchrony(const Choice& choice, const DataParallelOptions& options);
+
+// Whether this processor multiplies numbers of `type` itself; where it does not, libtorch converts
+// them to float32 for each product. True where nobody knows: on processors other than x86.
+bool processor_multiplies(at::ScalarType type);
+
+// Returns the words that warn a user whose processor does not multiply numbers of the choice's
+// type; empty where there is nothing to tell.
+std::string slowness_of(const Choice& choice, bool processor_multiplies);
 
 }  // namespace paceline::precision

@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>

@@ -2,14 +2,11 @@
 //
 // A Choice (choice.h) is what DataParallelOptions::precision says. With o1 an Autocast (autocast.h)
 // lets libtorch choose the type of each operator; with o2 halve() (masters.h) turns a model into 16
-// bits, and the optimizer steps masters of float32. LossScale (loss_scale.h) is fp16's dynamic
-// scale as a pure value, LossScaling (loss_scaling.h) what Replicas asks in each step.
-// processor.h knows whether the processor is made for such numbers. Start reading at
-// loss_scaling.h.
+// bits, and the optimizer steps masters of float32. LossScaling (loss_scaling.h) is what Replicas
+// asks in each step, with fp16's dynamic scale. Start reading there.
 #pragma once
 
 #include "paceline/torch/precision/autocast.h"
 #include "paceline/torch/precision/choice.h"
 #include "paceline/torch/precision/loss_scaling.h"
 #include "paceline/torch/precision/masters.h"
-#include "paceline/torch/precision/processor.h"

@@ -1,21 +1,79 @@
 #include "paceline/torch/replica/equality_watch.h"
 
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/log.h"
-#include "paceline/torch/replica/equal/failed_end.h"
+#include "paceline/torch/replica/agreement.h"
+#include "paceline/torch/replica/equal/coalesced.h"
 #include "paceline/torch/replica/equal/replica_check.h"
 
 namespace paceline::parallel {
 namespace {
 
+// The exit code of a process that found, when it was too late to throw, that its training went
+// wrong.
+
+std::atomic<bool> has_failed = false;
+
+#ifdef __GLIBC__
+// The handler that is registered first runs last, so the process's other handlers have run.
+void end_as_failed(int status, void*) {
+  if (status != 0 || !has_failed) return;
+  std::fflush(nullptr);
+  ::_exit(1);
+}
+
+[[maybe_unused]] const int registered = ::on_exit(&end_as_failed, nullptr);
+#endif
+
+// This process ends with exit code 1 in place of 0, after everything else that runs at its end.
+// Another code than 0 stays. THREAD: any.
+void fail_at_exit() {
+  has_failed = true;
+}
+
 // A rank waits so long for what others tell of their parameters. The last one to come has heard
 // all.
 constexpr std::chrono::milliseconds kForTheOthers{100};
+
+std::string name_of(BufferMode mode) {
+  switch (mode) {
+    case BufferMode::off: return "off";
+    case BufferMode::broadcast: return "broadcast";
+    case BufferMode::average: return "average";
+  }
+  return "unknown";
+}
+
+// Those that must be the same on all ranks.
+std::vector<GivenOption> compared_options(const DataParallelOptions& options) {
+  return {{"first_bucket_bytes", c10::str(options.first_bucket_bytes)},
+          {"bucket_bytes", c10::str(options.bucket_bytes)},
+          {"buffers", name_of(options.buffers)},
+          {"static_order", options.static_order ? "true" : "false"},
+          {"backward_passes_per_step", c10::str(options.backward_passes_per_step)},
+          {"dropout_seed", c10::str(options.dropout_seed)},
+          {"check_replicas_every", c10::str(options.check_replicas_every)},
+          {"schedule", options.schedule},
+          {"compression", options.compression},
+          {"aggregate", options.aggregate},
+          {"optimizer", options.optimizer ? "given" : "not given"},
+          {"synchrony", options.synchrony},
+          {"precision", options.precision},
+          {"max_grad_norm", c10::str(options.max_grad_norm)},
+          {"non_finite", options.non_finite},
+          {"non_finite_limit", c10::str(options.non_finite_limit)},
+          {"zero_stage", c10::str(options.zero_stage)},
+          {"zero_prefetch", c10::str(options.zero_prefetch)}};
+}
 
 }  // namespace
 
@@ -108,6 +166,22 @@ void EqualityWatch::compare_at_the_end(const Synchrony& synchrony, std::int64_t 
        ". Nobody asked before the end of the training, as finish() does, so this process ends with "
        "exit code 1");
   fail_at_exit();
+}
+
+// Rank 0 counts the trainings that it begins, so each one of a group has a number of its own.
+std::uint64_t agreed_training(Communicator& group) {
+  static std::atomic<std::int64_t> begun = 0;
+  std::vector<std::int64_t> number = {group.rank() == 0 ? ++begun : 0};
+  group.broadcast(buffer_of(number), 0).wait();
+  return static_cast<std::uint64_t>(number[0]);
+}
+
+void equalise(const ModelParts& parts, Communicator& group, int root,
+              const DataParallelOptions& options) {
+  if (group.size() == 1) return;
+  require_agreement(group, parts.description());
+  require_same_settings(group, compared_options(options));
+  broadcast_all(parts.all(), group, root);
 }
 
 }  // namespace paceline::parallel

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/equal/told_replicas.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
@@ -52,5 +53,13 @@ class EqualityWatch {
   std::vector<std::pair<const void*, std::uint32_t>> seen_;  // parameters after the last step
   bool is_due_ = false;
 };
+
+// A training begins as the same one on all ranks. Makes all replicas equal to the root's, after a
+// check that they can be. Collective.
+void equalise(const ModelParts& parts, Communicator& group, int root,
+              const DataParallelOptions& options);
+
+// A number of its own for each training of the group. Collective.
+std::uint64_t agreed_training(Communicator& group);
 
 }  // namespace paceline::parallel

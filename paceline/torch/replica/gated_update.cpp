@@ -8,7 +8,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/log.h"
-#include "paceline/torch/replica/grads/gradient_elsewhere.h"
+#include "paceline/torch/replica/grads/gradient_note.h"
 
 namespace paceline::parallel {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "paceline/torch/replica/grads/computed_parameters.h"
-#include "paceline/torch/replica/grads/gradient_elsewhere.h"
+#include "paceline/torch/replica/grads/gradient_note.h"
 
 namespace paceline::parallel {
 namespace {

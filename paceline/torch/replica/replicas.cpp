@@ -11,7 +11,7 @@
 #include "paceline/torch/optim/optim.h"
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/consensus.h"
-#include "paceline/torch/replica/equal_start.h"
+#include "paceline/torch/replica/equality_watch.h"
 
 namespace paceline::parallel {
 namespace {

@@ -28,7 +28,6 @@
 #include "paceline/torch/replica/leaves.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/per_parameter_optimizers.h"
-#include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/synchrony.h"
 
 namespace paceline::parallel {
@@ -99,7 +98,7 @@ class Replicas {
   std::vector<Parameter> masters() const { return masters_of(parts_); }
 
   // Collective, between steps: the model holds what all replicas stand for, whole, until the result
-  // is gone. Null: it does already. See parallel/whole_state.h.
+  // is gone. Null: it does already. See parallel/model_file.h.
   std::shared_ptr<void> held_whole();
   // The group of what ranks do between messages of gradients.
   Communicator& calls() const { return calls_ ? *calls_ : *group_; }

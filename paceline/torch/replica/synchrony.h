@@ -17,20 +17,39 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/base/json_reader.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
-#include "paceline/torch/replica/parts/parameter_pieces.h"
 #include "paceline/torch/replica/parts/parameter_writes.h"
 #include "paceline/torch/replica/per_parameter_optimizers.h"
-#include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
-#include "paceline/torch/replica/synchrony_state.h"
 #include "paceline/torch/replica/watch/wait_watch.h"
 
 namespace paceline::parallel {
+
+// The weight of a rank's batch in the mean over all ranks.
+struct RankWeight {
+  double weight = 1;
+  bool said = false;  // whether the user called weight()
+  bool operator==(const RankWeight&) const = default;
+};
+
+// The state of a Synchrony that goes from step to step beside the model: in a checkpoint it makes
+// the next step that of a run which was never interrupted.
+struct SynchronyState {
+  JsonReader::Json values = JsonReader::Json::object();  // the same on all ranks
+  std::vector<std::byte> own;                            // of this rank; empty: it keeps nothing
+};
+
+// One that was read again, perhaps by another number of ranks.
+struct SavedSynchrony {
+  JsonReader::Json values = JsonReader::Json::object();
+  int ranks = 1;  // that saved it
+  std::function<std::vector<std::byte>(int rank)> own = {};
+};
 
 enum class StepEnd : std::uint8_t {
   gradients,   // each grad is that of all ranks: an optimizer may step

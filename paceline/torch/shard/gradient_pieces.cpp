@@ -7,7 +7,7 @@
 
 #include "paceline/core/base/half.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/replica/grads/gradient_elsewhere.h"
+#include "paceline/torch/replica/grads/gradient_note.h"
 
 namespace paceline::shard {
 

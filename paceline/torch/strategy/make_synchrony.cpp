@@ -1,6 +1,6 @@
 #include "paceline/torch/strategy/make_synchrony.h"
 
-#include "paceline/torch/gradient/aggregate.h"
+#include "paceline/torch/gradient/schedule_options.h"
 #include "paceline/torch/shard/shard.h"
 #include "paceline/torch/strategy/local/strategy_catalogue.h"
 

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string>
 
-#include "paceline/torch/tensor/placed_layer.h"
+#include "paceline/torch/tensor/region.h"
 
 namespace paceline {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/torch/tensor/placed_layer.h"
+#include "paceline/torch/tensor/region.h"
 
 namespace paceline {
 

@@ -11,9 +11,9 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/replica.h"
 #include "paceline/torch/tensor/cross_entropy.h"
+#include "paceline/torch/tensor/embedding.h"
+#include "paceline/torch/tensor/layer_norm.h"
 #include "paceline/torch/tensor/linear.h"
-#include "paceline/torch/tensor/plan_match.h"
-#include "paceline/torch/tensor/torch_layers.h"
 
 namespace paceline {
 namespace {
@@ -181,5 +181,117 @@ parallel::Placements tensor::placements_of(const torch::nn::Module& model) {
   }
   return {};
 }
-
 }  // namespace paceline
+
+namespace paceline::tensor {
+namespace {
+
+// The first element of a path, which loses it.
+std::string_view take_element(std::string_view& path) {
+  const std::size_t end = path.find('.');
+  const std::string_view element = path.substr(0, end);
+  path.remove_prefix(end == std::string_view::npos ? path.size() : end + 1);
+  return element;
+}
+
+std::string layers_of(const torch::nn::Module& model) {
+  constexpr std::size_t kMost = 20;
+  std::string paths;
+  std::size_t layers = 0;
+  for (const auto& item : model.named_modules(/*name_prefix=*/{}, /*include_self=*/false)) {
+    if (!item.value()->children().empty()) continue;
+    if (++layers <= kMost) paths += (paths.empty() ? "" : ", ") + item.key();
+  }
+  return layers > kMost ? paths + c10::str(", and ", layers - kMost, " more") : paths;
+}
+
+struct Position {
+  std::shared_ptr<torch::nn::Module> parent;  // null: the model itself
+  std::string name;
+};
+
+Position position_of(const torch::nn::Module& model, const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos) return {nullptr, path};
+  const auto modules = model.named_modules(/*name_prefix=*/{}, /*include_self=*/false);
+  return {modules[path.substr(0, dot)], path.substr(dot + 1)};
+}
+
+torch::nn::SequentialImpl* sequence_at(torch::nn::Module& model, const Position& position) {
+  torch::nn::Module& parent = position.parent ? *position.parent : model;
+  return parent.as<torch::nn::SequentialImpl>();
+}
+
+torch::nn::AnyModule any_of(const std::shared_ptr<torch::nn::Module>& layer) {
+  if (auto linear = std::dynamic_pointer_cast<LinearImpl>(layer))
+    return torch::nn::AnyModule(std::move(linear));
+  if (auto embedding = std::dynamic_pointer_cast<EmbeddingImpl>(layer))
+    return torch::nn::AnyModule(std::move(embedding));
+  return torch::nn::AnyModule(std::dynamic_pointer_cast<LayerNormImpl>(layer));
+}
+
+}  // namespace
+
+bool matches(std::string_view pattern, std::string_view path) {
+  while (!pattern.empty() && !path.empty()) {
+    const std::string_view expected = take_element(pattern), element = take_element(path);
+    if (expected != "*" && expected != element) return false;
+  }
+  return pattern.empty() && path.empty();
+}
+
+std::vector<PlannedLayer> planned_layers(const torch::nn::Module& model, const TensorPlan& plan,
+                                         int ranks) {
+  std::vector<PlannedLayer> layers;
+  std::vector<bool> is_used(plan.size());
+  for (const auto& item : model.named_modules(/*name_prefix=*/{}, /*include_self=*/false)) {
+    const PlanEntry* found = nullptr;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      if (!matches(plan[i].path, item.key())) continue;
+      is_used[i] = true;
+      if (found != nullptr) {
+        throw_misuse(c10::str("parallelize: the plan's entries \"", found->path, "\" and \"",
+                              plan[i].path, "\" both speak of layer '", item.key(),
+                              "': leave one of them out"));
+      }
+      found = &plan[i];
+    }
+    if (found == nullptr) continue;
+    layers.push_back({item.key(), item.value(), {found->style, found->head_size, 0, ranks}});
+  }
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    if (is_used[i]) continue;
+    throw_misuse(c10::str("parallelize: the plan's entry \"", plan[i].path,
+                          "\" matches no layer; the model has ", layers_of(model)));
+  }
+  return layers;
+}
+
+std::shared_ptr<torch::nn::Module> replacement_of(const torch::nn::Module& layer) {
+  if (const auto* linear = layer.as<torch::nn::LinearImpl>())
+    return std::make_shared<LinearImpl>(*linear);
+  if (const auto* embedding = layer.as<torch::nn::EmbeddingImpl>())
+    return std::make_shared<EmbeddingImpl>(*embedding);
+  if (const auto* norm = layer.as<torch::nn::LayerNormImpl>())
+    return std::make_shared<LayerNormImpl>(*norm);
+  return nullptr;
+}
+
+bool is_replaceable(torch::nn::Module& model, const std::string& path) {
+  return sequence_at(model, position_of(model, path)) != nullptr;
+}
+
+void replace(torch::nn::Module& model, const std::string& path,
+             const std::shared_ptr<torch::nn::Module>& layer) {
+  const Position position = position_of(model, path);
+  torch::nn::SequentialImpl& sequence = *sequence_at(model, position);
+  std::size_t place = 0;
+  const auto names = sequence.named_children().keys();
+  for (torch::nn::AnyModule& element : sequence) {
+    if (names[place++] != position.name) continue;
+    element = any_of(layer);
+    sequence.replace_module(position.name, layer);
+  }
+}
+
+}  // namespace paceline::tensor

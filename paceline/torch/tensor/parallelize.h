@@ -12,14 +12,15 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "paceline/core/mesh/mesh.h"
-#include "paceline/torch/tensor/placed_layer.h"
+#include "paceline/torch/tensor/region.h"
 
 namespace paceline {
-
 struct PlanEntry {
   std::string path;  // of layers in the model, as named_modules() tells; * is one element of it
   ParallelStyle style;
@@ -56,5 +57,34 @@ namespace tensor {
 parallel::Placements placements_of(const torch::nn::Module& model);
 
 }  // namespace tensor
-
 }  // namespace paceline
+
+namespace paceline::tensor {
+
+// Whether a path, such as "blocks.3.up", is one that the pattern means. An element * of the pattern
+// stands for any one element.
+bool matches(std::string_view pattern, std::string_view path);
+
+struct PlannedLayer {
+  std::string path;
+  std::shared_ptr<torch::nn::Module> module;
+  Request request;
+};
+
+// In the order of the model. THROWS Error (misuse): as parallelize(), for entries that match
+// nothing, or a layer that another entry has.
+std::vector<PlannedLayer> planned_layers(const torch::nn::Module& model, const TensorPlan& plan,
+                                         int ranks);
+
+// Paceline's layer over the same parameters, in place of one of torch's. Null: it has none.
+std::shared_ptr<torch::nn::Module> replacement_of(const torch::nn::Module& layer);
+
+// Whether the layer at this path of the model is an element of a Sequential, which calls what it
+// holds; other modules call members of a type of their own.
+bool is_replaceable(torch::nn::Module& model, const std::string& path);
+
+// Puts `layer`, one that replacement_of() made, where the path leads. REQUIRES: is_replaceable().
+void replace(torch::nn::Module& model, const std::string& path,
+             const std::shared_ptr<torch::nn::Module>& layer);
+
+}  // namespace paceline::tensor

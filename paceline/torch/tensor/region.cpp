@@ -64,3 +64,19 @@ Range range_of(std::int64_t length, int rank, int ranks) {
 }
 
 }  // namespace paceline::tensor
+
+namespace paceline {
+
+const char* name_of(ParallelStyle style) {
+  switch (style) {
+    case ParallelStyle::column: return "column";
+    case ParallelStyle::row: return "row";
+    case ParallelStyle::heads: return "heads";
+    case ParallelStyle::vocabulary: return "vocabulary";
+    case ParallelStyle::sequence: return "sequence";
+    case ParallelStyle::split: return "split";
+  }
+  return "unknown";
+}
+
+}  // namespace paceline

@@ -1,6 +1,6 @@
-// Runs in a world of threads; covers paceline/app/measure/common_memory.h,
-// paceline/app/measure/contestant.h, paceline/app/measure/pin.h, paceline/app/measure/start_line.h
-// and paceline/app/measure/yardstick.h too.
+// Runs in a world of threads; covers paceline/app/measure/start_line.h,
+// paceline/app/measure/contestant.h, paceline/app/measure/pin.h and
+// paceline/app/measure/yardstick.h too.
 #include "paceline/app/measure/comparison.h"
 
 #include <gmock/gmock.h>

@@ -1,10 +1,14 @@
 #include "paceline/core/checkpoint/tensor_file.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <cstring>
 
+#include "paceline/core/base/crc32c.h"
 #include "paceline/core/base/seed.h"
+#include "tests/core/checkpoint/small_checkpoints.h"
+#include "tests/support/crash_disk.h"
 #include "tests/support/seed.h"
 
 namespace paceline::checkpoint {
@@ -106,5 +110,60 @@ TEST(TensorFile, MutatedHeadersAreRefusedOrHarmless) {
   }
 }
 
+TEST(BlockChecksums, AreThoseOfEachMibHoweverTheBytesArrive) {
+  SeededNumbers numbers(test::seed(2));
+  std::vector<std::byte> bytes(3 * kChecksumBlock + 12345);
+  for (std::byte& one : bytes) one = static_cast<std::byte>(numbers.below(256));
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{1}, kChecksumBlock, kChecksumBlock + 1, bytes.size()}) {
+    BlockChecksums checksums;
+    for (std::size_t at = 0; at < length;) {
+      const std::size_t next = std::min<std::size_t>(length - at, numbers.below(900'000));
+      checksums.add(Bytes(bytes).subspan(at, next));
+      at += next;
+    }
+    std::vector<std::uint32_t> expected;
+    for (std::size_t at = 0; at < length; at += kChecksumBlock)
+      expected.push_back(crc32c(Bytes(bytes).subspan(at, std::min(kChecksumBlock, length - at))));
+    EXPECT_EQ(checksums.blocks(), expected) << length;
+    EXPECT_EQ(checksums.length(), length);
+  }
+}
+
 }  // namespace
+
 }  // namespace paceline::checkpoint
+
+namespace paceline::checkpoint::testing {
+namespace {
+
+TEST(WriteTensorFile, TheFileHasTheTensorsBytesWhereItsHeaderTells) {
+  test::CrashDisk disk;
+  disk.make_directory("d").value();
+  const SmallCheckpoint checkpoint(7, 100'000);
+  const auto& tensors = checkpoint.files[0].tensors;
+  const StoredFile stored = write_tensor_file(disk, "d", "f", tensors, {{"step", "7"}}).value();
+  const auto file = disk.open("d/f").value();
+  EXPECT_EQ(stored.length, file->size());
+  const TensorFileHeader header = read_header(*file, "d/f").value();
+  EXPECT_EQ(header.metadata.at("step"), "7");
+  ASSERT_EQ(header.tensors.size(), tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const StoredTensor& place = header.tensors[i];
+    EXPECT_EQ(place.name, tensors[i].key);
+    std::vector<std::byte> bytes(place.end - place.begin);
+    file->read(header.data_begin + place.begin, bytes).value();
+    EXPECT_TRUE(std::ranges::equal(bytes, tensors[i].bytes)) << place.name;
+  }
+}
+
+TEST(WriteTensorFile, RefusesBytesThatAreNotThoseOfTheShape) {
+  test::CrashDisk disk;
+  const std::vector<std::byte> bytes(7);
+  const std::vector<TensorBytes> wrong = {{"a", Dtype::f32, {2}, bytes}};
+  EXPECT_THROW((void)write_tensor_file(disk, "", "f", wrong, {}), Error);
+}
+
+}  // namespace
+
+}  // namespace paceline::checkpoint::testing

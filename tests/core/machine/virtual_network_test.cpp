@@ -1,4 +1,4 @@
-// Also covers paceline/core/machine/port.h and paceline/core/machine/machine.h.
+// Also covers paceline/core/machine/machine.h.
 #include "paceline/core/machine/virtual_network.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,6 @@
 
 #include "paceline/core/transport/fabric/fabric_driver.h"
 #include "paceline/core/transport/fabric/fabric_link.h"
-#include "paceline/core/transport/fabric/fabric_meeting.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"
 #include "paceline/core/transport/link/link.h"
 #include "paceline/core/transport/link/tcp_link.h"

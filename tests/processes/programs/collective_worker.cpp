@@ -50,7 +50,7 @@
 
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/collective/program/algorithm_catalogue.h"
-#include "paceline/core/job/run_main.h"
+#include "paceline/core/job/job.h"
 #include "tests/support/any_call.h"
 
 namespace {

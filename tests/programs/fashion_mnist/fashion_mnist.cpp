@@ -4,7 +4,7 @@
 //   fashion_mnist --model cnn                          alone
 //   paceline run -n 2 -- fashion_mnist --model cnn     on two workers
 #include "options.h"
-#include "paceline/core/job/run_main.h"
+#include "paceline/core/job/job.h"
 #include "training.h"
 
 int main(int argc, char** argv) {

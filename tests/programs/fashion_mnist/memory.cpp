@@ -11,7 +11,7 @@
 #include <new>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/tensor/plan_match.h"
+#include "paceline/torch/tensor/parallelize.h"
 
 static std::string mebibytes(std::int64_t bytes) {
   return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";

@@ -1,6 +1,7 @@
 // A checkpoint of a pipeline goes on under any layout, and one of a DataParallel as a pipeline.
 #include "paceline/torch/checkpoint/checkpoints.h"
 #include "paceline/torch/checkpoint/load_weights.h"
+#include "paceline/torch/pipeline/stage_module.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/pipeline/small_pipelines.h"
 

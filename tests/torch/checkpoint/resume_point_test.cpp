@@ -1,5 +1,4 @@
-#include "paceline/torch/checkpoint/resume_point.h"
-
+#include "paceline/torch/checkpoint/resuming.h"
 #include "tests/support/failing_calls.h"
 #include "tests/torch/checkpoint/small_run.h"
 

@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "paceline/core/base/result.h"
-#include "paceline/torch/data/fashion_mnist.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paceline::data {

@@ -1,4 +1,4 @@
-// DataParallel where a compression has a menu (schedule/adapt/offer_choice.h).
+// DataParallel where a compression has a menu (schedule/adapt/gradient_sums.h).
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "tests/support/seed.h"
 #include "tests/torch/parallel/saved_training.h"

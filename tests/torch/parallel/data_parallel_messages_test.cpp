@@ -50,6 +50,10 @@ TEST(DataParallel, BucketsFollowRank0sOrderAfterTheFirstStep) {
     EXPECT_EQ(order, (std::vector<int>{7, 6, 5, 4, 3, 2, 1, 0}));
     loss_of(net, samples(0, 4), job.rank() != 0).backward();
     parallel.synchronize();
+    if (job.rank() == 0) {
+      EXPECT_LE(parallel.last_step().launched_in_backward, 2)
+          << "the third one waits until backward has ended for a gradient that does not come";
+    }
     const std::lock_guard lock(mutex);
     plans.push_back(parallel.buckets());
   });

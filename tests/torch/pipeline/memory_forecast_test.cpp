@@ -4,7 +4,7 @@
 
 #include "paceline/core/plan/plan.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/pipeline/measured/live_memory.h"
+#include "paceline/torch/pipeline/measured/layer_watch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/pipeline/small_pipelines.h"
 

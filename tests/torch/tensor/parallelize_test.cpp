@@ -1,6 +1,5 @@
 #include "paceline/torch/tensor/parallelize.h"
 
-#include "paceline/torch/tensor/plan_match.h"
 #include "tests/torch/tensor/small_layers.h"
 
 namespace paceline::tensor_test {

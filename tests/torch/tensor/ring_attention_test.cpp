@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "paceline/torch/tensor/ulysses_attention.h"
-#include "paceline/torch/tensor/zigzag.h"
 #include "tests/torch/tensor/small_layers.h"
 
 namespace paceline::tensor_test {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "paceline/app/cli/shared/given_servers.h"
 #include "paceline/app/cli/shared/job_options.h"
 #include "paceline/core/job/job.h"
 

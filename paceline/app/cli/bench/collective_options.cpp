@@ -7,6 +7,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/group/communicator.h"
@@ -75,11 +76,7 @@ void check_yardstick(const CollectiveOptions& given, const CollectiveRequest& re
 }  // namespace
 
 CollectiveOptions::CollectiveOptions() : app(kCollectiveAbout, "paceline bench collective") {
-  app.get_formatter()->column_width(34);
-  app.footer(kCollectiveMore);
-  const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
-    app.add_option(name, to, help)->type_name(type);
-  };
+  const auto add = adder(app, kCollectiveMore);
   add("--operation", operation, "NAME",
       "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all, "
       "barrier (all_reduce)");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/app/measure/measure.h"
@@ -45,5 +46,12 @@ std::string rows_json(const std::vector<CollectiveRow>& rows);
 // system,ranks,bytes,iters,p10_us,p50_us,p90_us,mean_us,algbw_p50_GBps,rss_mb,check
 // The system is "paceline_<transport>", with "_<algorithm>" for one that was named.
 std::string rows_csv(const std::vector<CollectiveRow>& rows, std::size_t resident_megabytes);
+
+// The same as a page, one file that loads nothing: time and bus bandwidth over the length, a curve
+// for each algorithm and the yardstick, and all rows below. `facts`: what was measured where, name
+// and value. Well-formed XML too.
+std::string collective_page(const std::string& title,
+                            const std::vector<std::pair<std::string, std::string>>& facts,
+                            const std::vector<CollectiveRow>& rows);
 
 }  // namespace paceline::cli

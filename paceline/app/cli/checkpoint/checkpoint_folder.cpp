@@ -1,5 +1,8 @@
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
 
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
 #include "paceline/core/base/check.h"
 
 namespace paceline::cli {
@@ -45,6 +48,17 @@ std::uint64_t bytes_in(const checkpoint::Manifest& manifest) {
   std::uint64_t bytes = 0;
   for (const checkpoint::StoredFile& file : manifest.files) bytes += file.length;
   return bytes;
+}
+
+CheckpointOptions::CheckpointOptions(const Texts& texts) : app(texts.about, texts.who) {
+  app.footer(texts.more);
+  app.add_option("DIRECTORY", directory, texts.directory_is)->required();
+  app.add_option("--json", json, texts.json_does)->type_name("FILE");
+}
+
+std::shared_ptr<const CLI::App> described_options(const CheckpointOptions::Texts& texts) {
+  const auto options = std::make_shared<CheckpointOptions>(texts);
+  return {options, &options->app};
 }
 
 }  // namespace paceline::cli

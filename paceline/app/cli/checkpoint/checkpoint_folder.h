@@ -1,8 +1,11 @@
-// Finds the checkpoints that a command's argument names.
+// The options of commands on checkpoints, and the checkpoints that their argument names.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
+
+#include <CLI/App.hpp>
 
 #include "paceline/core/base/disk.h"
 #include "paceline/core/checkpoint/checkpoint.h"
@@ -26,5 +29,20 @@ checkpoint::Manifest manifest_of(Disk& disk, const FoundStep& step);
 
 // The bytes of all files that a manifest lists.
 std::uint64_t bytes_in(const checkpoint::Manifest& manifest);
+
+// The options that the subcommands of `paceline checkpoint` share.
+struct CheckpointOptions {
+  // The texts of --help: `who` is "paceline checkpoint ls"; `directory_is` and `json_does` tell of
+  // the argument and of --json.
+  struct Texts {
+    const char *who, *about, *more, *directory_is, *json_does;
+  };
+  explicit CheckpointOptions(const Texts& texts);
+
+  CLI::App app;
+  std::string directory, json;
+};
+
+std::shared_ptr<const CLI::App> described_options(const CheckpointOptions::Texts& texts);
 
 }  // namespace paceline::cli

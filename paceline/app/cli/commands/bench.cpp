@@ -1,5 +1,5 @@
 // `paceline bench`: measurements, each of which is a subcommand of its own.
-#include "paceline/app/cli/shared/subcommand_group.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli::catalogue {
 

@@ -4,10 +4,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/bench/bench_ranks.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"

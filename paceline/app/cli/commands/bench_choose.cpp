@@ -4,9 +4,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/bench/choice_report.h"
 #include "paceline/app/cli/bench/collective_options.h"
 #include "paceline/app/cli/shared/arguments.h"
@@ -38,11 +35,7 @@ Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else 
 
 struct ChooseOptions {
   ChooseOptions() : app(kChooseAbout, "paceline bench choose") {
-    app.get_formatter()->column_width(34);
-    app.footer(kChooseMore);
-    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
-      app.add_option(name, to, help)->type_name(type);
-    };
+    const auto add = adder(app, kChooseMore);
     add("--operation", as.operation, "NAME",
         "one of those of bench collective, but barrier (all_reduce)");
     add_ranks_options(app, as.ranks);

@@ -13,7 +13,6 @@
 #include <optional>
 
 #include "paceline/app/cli/bench/collective_options.h"
-#include "paceline/app/cli/bench/collective_page.h"
 #include "paceline/app/cli/bench/collective_report.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"

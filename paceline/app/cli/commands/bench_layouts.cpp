@@ -9,10 +9,6 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/layouts/layouts_table.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/job_options.h"
@@ -60,11 +56,7 @@ class BenchLayoutsHelp : public CLI::Formatter {
 struct BenchLayoutsLine {
   BenchLayoutsLine() {
     app.formatter(std::make_shared<BenchLayoutsHelp>());
-    app.get_formatter()->column_width(34);
-    app.footer(kBenchLayoutsMore);
-    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
-      app.add_option(name, to, help)->type_name(type);
-    };
+    const auto add = adder(app, kBenchLayoutsMore);
     add("--layouts", layouts, "LIST", "layouts to compare (none,dp=2,pp=2,tp=2)");
     add("--rounds", rounds, "N", "runs of each, one layout after the other; medians count (1)");
     add("--pipeline", pipeline, "SCHEDULE", "given to the program in layouts with stages");

@@ -6,14 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/bench/bench_ranks.h"
-#include "paceline/app/cli/bench/pipeline_bench_report.h"
-#include "paceline/app/cli/bench/waiting_stages.h"
-#include "paceline/app/cli/pipeline/pipeline_drawing.h"
+#include "paceline/app/cli/bench/pipeline_bench.h"
+#include "paceline/app/cli/pipeline/pipeline_report.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"
@@ -42,13 +37,9 @@ Exit codes: 0 done; 1 a message was wrong, or a rank failed; 2 wrong usage; else
 
 struct BenchPipelineOptions {
   BenchPipelineOptions() : app(kBenchPipelineAbout, "paceline bench pipeline") {
-    app.get_formatter()->column_width(34);
-    app.footer(kBenchPipelineMore);
+    const auto add = adder(app, kBenchPipelineMore);
     add_ranks_options(app, ranks);
     add_pipeline_options(app, common);
-    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
-      app.add_option(name, to, help)->type_name(type);
-    };
     add("--steps", steps, "N", "steps, after one that warms up (3)");
     add("--svg", svg, "FILE", "draw the ranks' work in the step of the median time");
     add("--json", json, "FILE", "write the figures as one object; - is stdout, without the table");

@@ -8,20 +8,15 @@
 #include <optional>
 #include <utility>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/bench/bench_ranks.h"
 #include "paceline/app/cli/bench/schedule_report.h"
-#include "paceline/app/cli/bench/schedule_timeline.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/text.h"
 #include "paceline/core/base/durable_file.h"
 #include "paceline/core/compress/methods/compression.h"
-#include "paceline/core/observe/gather_trace.h"
+#include "paceline/core/observe/rank_trace.h"
 #include "paceline/core/observe/trace_file.h"
 #include "paceline/core/schedule/schedule.h"
 
@@ -93,12 +88,7 @@ std::vector<std::string> names_of(const std::vector<Method>& methods) {
 
 struct ScheduleOptions {
   ScheduleOptions() : app(kScheduleAbout, "paceline bench schedule") {
-    app.get_formatter()->column_width(34);
-    app.footer(kScheduleMore);
-    const auto add = [this](const char* name, std::string& to, const char* type,
-                            const std::string& help) {
-      app.add_option(name, to, help)->type_name(type);
-    };
+    const auto add = adder(app, kScheduleMore);
     add_ranks_options(app, ranks);
     add_server_options(app, ranks);
     add("--models", models, "LIST",

@@ -4,8 +4,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "paceline/app/cli/bench/server_bench_options.h"
-#include "paceline/app/cli/bench/server_report.h"
+#include "paceline/app/cli/bench/server_bench.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/ticker.h"

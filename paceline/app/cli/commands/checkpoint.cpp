@@ -1,5 +1,5 @@
 // `paceline checkpoint`: looks at what runs have saved.
-#include "paceline/app/cli/shared/subcommand_group.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli::catalogue {
 

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
-#include "paceline/app/cli/checkpoint/checkpoint_options.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"

@@ -1,13 +1,9 @@
 // `paceline checkpoint verify`: compares every byte with its checksum.
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
-#include "paceline/app/cli/checkpoint/checkpoint_options.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"

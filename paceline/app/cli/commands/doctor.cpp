@@ -6,9 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "paceline/app/cli/shared/arguments.h"

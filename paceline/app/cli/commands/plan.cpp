@@ -1,5 +1,5 @@
 // `paceline plan`: computes, before a run, how to divide a training among ranks.
-#include "paceline/app/cli/shared/subcommand_group.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli::catalogue {
 

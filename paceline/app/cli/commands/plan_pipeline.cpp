@@ -4,10 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/plan/plan_report.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
@@ -40,11 +36,7 @@ Exit codes: 0 done; 2 wrong usage, or nothing fits into the limit of memory
 
 struct PlanOptions {
   PlanOptions() {
-    app.get_formatter()->column_width(34);
-    app.footer(kPlanMore);
-    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
-      return app.add_option(name, to, help)->type_name(type);
-    };
+    const auto add = adder(app, kPlanMore);
     add("--profile", profile, "FILE", "a model with layers, recorded by `paceline profile`");
     add("--ranks", ranks, "N", "ranks of the run");
     add("--batch", batch, "B", "samples of a step of all ranks together (the profile's)");

@@ -7,10 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/core/base/check.h"

@@ -7,18 +7,11 @@
 #include <cstdio>
 #include <variant>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/programs/drawing.h"
-#include "paceline/app/cli/programs/graph_text.h"
 #include "paceline/app/cli/programs/graphs_table.h"
 #include "paceline/app/cli/programs/programs_proof.h"
 #include "paceline/app/cli/programs/programs_table.h"
-#include "paceline/app/cli/programs/programs_text.h"
 #include "paceline/app/cli/programs/selection.h"
-#include "paceline/app/cli/programs/shape_options.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"

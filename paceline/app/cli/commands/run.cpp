@@ -8,13 +8,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/run/emit_options.h"
 #include "paceline/app/cli/shared/arguments.h"
-#include "paceline/app/cli/shared/given_servers.h"
 #include "paceline/app/cli/shared/job_options.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/subcommand.h"

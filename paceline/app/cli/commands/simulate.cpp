@@ -1,5 +1,5 @@
 // `paceline simulate`: computes how long schedules would take, in virtual time.
-#include "paceline/app/cli/shared/subcommand_group.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli::catalogue {
 

@@ -3,11 +3,6 @@
 
 #include <memory>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
-#include "paceline/app/cli/pipeline/pipeline_drawing.h"
 #include "paceline/app/cli/pipeline/pipeline_options.h"
 #include "paceline/app/cli/pipeline/pipeline_report.h"
 #include "paceline/app/cli/shared/arguments.h"
@@ -39,11 +34,7 @@ Exit codes: 0 done; 2 wrong usage
 
 struct SimulatePipelineOptions {
   SimulatePipelineOptions() {
-    app.get_formatter()->column_width(34);
-    app.footer(kPipelineMore);
-    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
-      app.add_option(name, to, help)->type_name(type);
-    };
+    const auto add = adder(app, kPipelineMore);
     add("--stages", stages, "N",
         "ranks of the pipeline, each with one stage, or with its chunks (4)");
     add_pipeline_options(app, common);

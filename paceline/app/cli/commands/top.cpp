@@ -6,10 +6,6 @@
 #include <cstdio>
 #include <thread>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/ranks_table.h"
@@ -69,11 +65,11 @@ void show(const TopLine& line, const Look& before, const Look& now, bool live) {
   if (line.json) {
     fmt::print("{}", ranks_json(before, now));
   } else {
-    constexpr std::size_t kNoTerminal = 10'000;  // nothing is cut
+    constexpr std::size_t kNoLimit = 10'000;  // nothing is cut
     constexpr const char* kHomeAndClear = "\033[H\033[2J";
     const std::string table = now.ranks.empty()
                                   ? "no rank of yours runs on this host\n"
-                                  : ranks_table(before, now, terminal_columns(kNoTerminal));
+                                  : ranks_table(before, now, terminal_columns(kNoLimit));
     fmt::print("{}{}", live ? kHomeAndClear : "", table);
   }
   std::fflush(stdout);

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "paceline/app/cli/layouts/layout_choice.h"
-#include "paceline/app/cli/layouts/measured_run.h"
 #include "paceline/core/plan/plan.h"
 #include "paceline/core/schedule/order/model.h"
 

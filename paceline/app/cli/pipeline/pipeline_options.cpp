@@ -4,8 +4,7 @@
 
 #include <cmath>
 
-#include <CLI/App.hpp>
-
+#include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/number.h"
@@ -36,9 +35,7 @@ pipeline::StageSeconds parse_stage(std::string_view option, const std::string& t
 }  // namespace
 
 void add_pipeline_options(CLI::App& app, PipelineOptions& given) {
-  const auto add = [&app](const char* name, std::string& to, const char* type, const char* help) {
-    app.add_option(name, to, help)->type_name(type);
-  };
+  const auto add = adder(app);
   add("--schedule", given.schedule, "NAME",
       "sequential, gpipe, 1f1b, interleaved:chunks=V, zero_bubble, pipedream, pipedream_2bw "
       "(1f1b)");

@@ -1,6 +1,7 @@
-// Reports the time that a pipeline's order took, beside its closed forms.
+// Reports the time that a pipeline's order took, beside its closed forms, and draws it.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,15 @@ std::string pipeline_table(const PipelineCase& one, const pipeline::TimedOrder& 
 // "busy_ms", "live_activations", "operations": [{"kind", "stage", "micro_batch", "begin_ms",
 // "end_ms"}]}]}.
 std::string pipeline_json(const PipelineCase& one, const pipeline::TimedOrder& run);
+
+// Draws when each rank computes what, a lane for each rank and time to the right: an SVG in which
+// each operation has its micro-batch's number. `made_by`: the command that draws it again, kept in
+// the file.
+std::string pipeline_svg(const PipelineCase& one, const pipeline::TimedOrder& run,
+                         const std::string& made_by);
+
+// The same in letters, at most `columns` wide: F, B and W with the micro-batch's number, as wide as
+// they take; points where the rank waits. Empty when there is no room for one letter an operation.
+std::string pipeline_picture(const pipeline::TimedOrder& run, std::size_t columns);
 
 }  // namespace paceline::cli

@@ -6,6 +6,26 @@
 #include "paceline/app/cli/shared/text.h"
 
 namespace paceline::cli {
+namespace {
+
+using collective::MixingGraph;
+using collective::MixingProof;
+using collective::MixingRow;
+
+constexpr int kMostWeightLines = 100;
+
+std::string counted(double count, std::string_view what) {
+  return fmt::format("{:g} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// This rank's own vector first, and the peers in the order in which they are added.
+std::string weights_of(const MixingRow& row, int rank) {
+  std::string text = fmt::format("x{} = {:.4g} x{}", rank, row.own, rank);
+  for (const auto& [peer, weight] : row.from) text += fmt::format(" + {:.4g} x{}", weight, peer);
+  return text;
+}
+
+}  // namespace
 
 std::vector<GraphRow> graph_rows(const std::vector<collective::MixingGraph>& graphs, int ranks) {
   std::vector<GraphRow> rows;
@@ -34,6 +54,38 @@ std::string graphs_table(const std::vector<GraphRow>& rows, int ranks) {
              "lengths of the vector.\n"
              "RATE: the part of the replicas' distance that PERIOD steps leave at most.\n",
              ranks);
+}
+
+std::string graph_cost(const MixingProof& proof) {
+  return fmt::format("{} and {} from the busiest rank a step",
+                     counted(static_cast<double>(proof.messages) / proof.period, "message"),
+                     counted(static_cast<double>(proof.sent) / proof.period, "vector"));
+}
+
+std::string graph_header(const MixingGraph& graph, int ranks, const MixingProof& proof) {
+  return fmt::format(
+      "{} {}, {} rank{}: {}\n"
+      "{} weights, whose rows and columns sum to 1; {} at most {:.5f} of the replicas' distance\n",
+      kNeighbours, graph.name, ranks, ranks == 1 ? "" : "s", graph_cost(proof),
+      graph.is_symmetric ? "symmetric" : "directed",
+      proof.period == 1
+          ? std::string("a step leaves")
+          : fmt::format("after {} steps it begins anew, and they leave", proof.period),
+      proof.rate);
+}
+
+std::string graph_weights(const MixingGraph& graph, int ranks, int rank) {
+  const int period = graph.rounds(ranks), shown = rank < 0 ? ranks : 1;
+  if (shown * period > kMostWeightLines)
+    return fmt::format("{} lines of weights: --rank R shows those of one rank\n", shown * period);
+  std::string text;
+  for (int at = rank < 0 ? 0 : rank; at < ranks && (rank < 0 || at == rank); ++at) {
+    for (int round = 0; round < period; ++round) {
+      const std::string when = period == 1 ? "" : fmt::format(", round {}", round);
+      text += fmt::format("rank {}{}: {}\n", at, when, weights_of(graph.row(ranks, round, at), at));
+    }
+  }
+  return text;
 }
 
 }  // namespace paceline::cli

@@ -5,10 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/suggestion.h"
 

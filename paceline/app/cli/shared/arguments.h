@@ -1,12 +1,12 @@
-// Reads the words of the command line.
+// Reads the words of the command line, by the parts of CLI11 that subcommands need.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 
 namespace paceline::cli {
 
@@ -14,6 +14,19 @@ namespace paceline::cli {
 // ends.
 // THROWS Error (misuse).
 bool parse(CLI::App& app, std::vector<std::string> words);
+
+// Adds options that have one value. Use: add(name, where the value goes, how it is written, help).
+inline auto adder(CLI::App& app) {
+  return [&app](const char* name, std::string& to, const char* form, const std::string& help) {
+    return app.add_option(name, to, help)->type_name(form);
+  };
+}
+// The same, for a subcommand whose help has room for long names, and ends with `more`.
+inline auto adder(CLI::App& app, const char* more) {
+  app.get_formatter()->column_width(34);
+  app.footer(more);
+  return adder(app);
+}
 
 struct SplitCommand {
   std::vector<std::string> options;

@@ -27,4 +27,13 @@ struct GivenHosts {
 // slot). Without hosts nothing changes. THROWS Error (misuse)
 void take_hosts(const GivenHosts& given, int processes, launch::RunOptions& options);
 
+// --servers and --server-hosts: processes of this command that keep tables for the workers.
+struct GivenServers {
+  std::string servers, hosts;
+};
+
+// Fills options.servers and options.server_hosts, after the job's own hosts, nodes and transport.
+// THROWS Error (misuse) that names the option and the remedy.
+void take_servers(const GivenServers& given, launch::RunOptions& options);
+
 }  // namespace paceline::cli

@@ -12,9 +12,8 @@
 #include <memory>
 #include <utility>
 
-#include "paceline/app/launch/agent/agent_orders.h"
 #include "paceline/app/launch/agent/agent_wire.h"
-#include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/hosts/hosts.h"
 #include "paceline/app/launch/process/program.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/app/launch/process/signals.h"

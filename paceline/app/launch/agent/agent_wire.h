@@ -1,5 +1,5 @@
 // The messages between the launcher and its agent on another host, sent over ssh's stdin and stdout
-// or an authenticated socket.
+// or an authenticated socket; the launcher's orders among them are a value, sent as JSON.
 //
 // A message: u32 length of what follows, u8 kind, i32 rank, i64 number, then text (little-endian).
 // docs/wire.md lists the kinds.
@@ -9,7 +9,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "paceline/app/launch/process/environment.h"
 #include "paceline/core/base/result.h"
 
 namespace paceline::launch {
@@ -53,5 +55,29 @@ class AgentReader {
   std::string held_;
   std::size_t read_ = 0;
 };
+
+// "1.2.0 (wire 4)"
+std::string this_version();
+
+struct AgentOrders {
+  std::string version = this_version();  // of Paceline and its wire
+  int first = 0, count = 0;              // ranks
+  std::vector<int> servers = {};         // which servers, counted from 0
+  int node_rank = 0, nodes = 1;
+  JobVariables job = {};
+  bool bind = true;                       // workers to processors of their own
+  std::string secret = {};                // hexadecimal; empty: the agent has it, from its own user
+  std::string directory = {};             // working directory; empty: the agent's
+  std::vector<std::string> command = {};  // empty: the agent's own
+  Environment environment = {};           // added to what the host has
+  bool operator==(const AgentOrders&) const = default;
+};
+
+// The places of this host's workers, then of its servers.
+std::vector<Place> places_of(const AgentOrders& orders);
+
+std::string to_json(const AgentOrders& orders);
+// Fails (mismatch) when the orders come from another version of Paceline.
+Result<AgentOrders> parse_orders(const std::string& json);
 
 }  // namespace paceline::launch

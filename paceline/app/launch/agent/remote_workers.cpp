@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "paceline/app/launch/process/pipe.h"
-#include "paceline/app/launch/process/shell_word.h"
+#include "paceline/app/launch/process/program.h"
 
 namespace paceline::launch {
 namespace {

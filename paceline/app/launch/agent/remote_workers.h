@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "paceline/app/launch/agent/agent_orders.h"
 #include "paceline/app/launch/agent/agent_wire.h"
 #include "paceline/app/launch/output/output.h"
 #include "paceline/app/launch/workers/worker_host.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "paceline/app/launch/emit/containers.h"
-#include "paceline/app/launch/emit/targets.h"
+#include "paceline/app/launch/emit/run_plan.h"
 
 namespace paceline::launch {
 namespace {

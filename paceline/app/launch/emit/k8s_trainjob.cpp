@@ -1,7 +1,7 @@
 // A TrainJob of Kubeflow Trainer, and the TrainingRuntime that it runs on: this one gives its pods
 // the secret, the volume, the time to save and their restarts.
-#include "paceline/app/launch/emit/pods.h"
-#include "paceline/app/launch/emit/targets.h"
+#include "paceline/app/launch/emit/containers.h"
+#include "paceline/app/launch/emit/run_plan.h"
 
 namespace paceline::launch {
 namespace {

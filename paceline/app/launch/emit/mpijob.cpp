@@ -2,8 +2,8 @@
 // its variables. Rank 0 tells its address through none of them, so the launcher asks for it.
 #include <fmt/format.h>
 
-#include "paceline/app/launch/emit/pods.h"
-#include "paceline/app/launch/emit/targets.h"
+#include "paceline/app/launch/emit/containers.h"
+#include "paceline/app/launch/emit/run_plan.h"
 #include "paceline/core/membership/environment/variables.h"
 
 namespace paceline::launch {

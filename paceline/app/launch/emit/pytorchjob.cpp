@@ -1,6 +1,6 @@
 // A PyTorchJob of Kubeflow's training operator: a pod for each node, the first is the master.
-#include "paceline/app/launch/emit/pods.h"
-#include "paceline/app/launch/emit/targets.h"
+#include "paceline/app/launch/emit/containers.h"
+#include "paceline/app/launch/emit/run_plan.h"
 
 namespace paceline::launch {
 namespace {

@@ -20,4 +20,10 @@ std::vector<std::string> launcher_words(const RunPlan& plan, const NodePlace& pl
   return words;
 }
 
+const std::vector<Target>& targets() {
+  static const std::vector<Target> table = {slurm(), k8s_trainjob(), pytorchjob(), mpijob(),
+                                            compose()};
+  return table;
+}
+
 }  // namespace paceline::launch

@@ -1,5 +1,5 @@
 // A run as a value, to be written as the manifest of another system: which command runs as how many
-// processes on how many nodes, and what the nodes give it.
+// processes on how many nodes, and what the nodes give it; and the table of these systems.
 #pragma once
 
 #include <chrono>
@@ -42,5 +42,24 @@ struct NodePlace {
 // {"paceline", "run", "--nnodes", ..., "-n", "2", <options>, "--"}, without the place where there
 // is one node. The command is to follow.
 std::vector<std::string> launcher_words(const RunPlan& plan, const NodePlace& place);
+
+// The systems whose manifests `paceline run --emit` writes, as a table. Each file of this folder
+// that is called like a target defines its entry.
+struct Target {
+  const char* name;           // as in --emit
+  const char* about;          // what the manifest is, and who reads it
+  bool in_containers = true;  // starts an image, and mounts the plan's volume
+  bool own_launcher = true;   // `paceline run` starts the ranks of each node; else mpirun does
+  bool own_volumes = true;    // a volume may be a folder of the host
+  std::string (*write)(const RunPlan& plan) = nullptr;  // the manifest
+};
+
+Target slurm();
+Target k8s_trainjob();
+Target pytorchjob();
+Target mpijob();
+Target compose();
+
+const std::vector<Target>& targets();
 
 }  // namespace paceline::launch

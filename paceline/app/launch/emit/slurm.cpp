@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "paceline/app/launch/emit/targets.h"
-#include "paceline/app/launch/process/shell_word.h"
+#include "paceline/app/launch/emit/run_plan.h"
+#include "paceline/app/launch/process/program.h"
 
 namespace paceline::launch {
 namespace {

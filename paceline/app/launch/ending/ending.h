@@ -1,5 +1,5 @@
-// The texts of a failed run: the verdict that the workers receive, and the last lines on the
-// launcher's stderr.
+// The texts of a failed run: the verdict that the workers receive, the last lines on the launcher's
+// stderr, and verdict.json.
 #pragma once
 
 #include <string>
@@ -27,5 +27,20 @@ std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord
 
 // "rank 3", "ranks 0, 2-5"; `one`: what they are.
 std::string name_ranks(const std::vector<int>& ascending, std::string_view one = "rank");
+
+// The end of a generation as JSON, for programs: verdict.json of --log-dir.
+struct VerdictFacts {
+  std::string job;  // its id
+  int generation = 1;
+  std::string host;  // the launcher's
+  int ranks = 1;     // records from here on are those of servers
+};
+
+// One object: "outcome" (done, failed, interrupted, timed_out or output_lost), "exit_code", "job",
+// "generation", "told", the sentences on stderr, and for `failed` "first", the process that failed
+// first; "processes" has each with "rank" or "server", "host", "pid", "how" in words, "exit_code",
+// "signal" if one killed it, "stopped" if the launcher ended it, and "told", its own report.
+std::string verdict_json(const Outcome& outcome, const std::vector<RankRecord>& records,
+                         const VerdictFacts& facts);
 
 }  // namespace paceline::launch

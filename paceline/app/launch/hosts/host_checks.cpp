@@ -19,13 +19,12 @@
 #include <fstream>
 #include <optional>
 
-#include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/hosts/hosts.h"
 #include "paceline/app/launch/process/program.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/collective/engine/engine_plugin.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"
-#include "paceline/core/transport/fabric/rdma_devices.h"
 #include "paceline/core/transport/memory/shared_memory.h"
 #include "paceline/core/transport/socket/resolve.h"
 

@@ -1,12 +1,14 @@
 #include "paceline/app/launch/hosts/hosts.h"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 
-#include "paceline/app/launch/hosts/host.h"
 #include "paceline/core/base/number.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/membership/environment/node_list.h"
@@ -160,6 +162,25 @@ bool is_this_host(const std::string& name) {
   const bool colons = name.find(':') != std::string::npos;
   const auto address = transport::resolve_tcp_address(colons ? "[" + name + "]:0" : name + ":0");
   return address && transport::is_own_address(address.value().host);
+}
+
+int usable_cores() {
+  return own_processors().count();
+}
+
+int free_port(transport::PortRange ports) {
+  auto probe = transport::listen_tcp({"127.0.0.1", 0}, ports);
+  if (!probe) return 0;
+  const auto address = transport::local_address(probe->get());
+  return address ? address.value().port : 0;
+}
+
+std::string random_job_id() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    throw Error(io_failure("cannot get random bytes", errno));
+  }
+  return fmt::format("{:016x}", number);
 }
 
 }  // namespace paceline::launch

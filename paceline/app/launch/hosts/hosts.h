@@ -1,4 +1,5 @@
-// Reads which hosts a job runs on, and decides which ranks each of them gets. Pure.
+// Reads which hosts a job runs on, decides which ranks each of them gets, and tells what this host
+// offers.
 //
 //   --hosts a:2,b:2        --hosts n[01-04]:8          (without a number: one rank)
 //   a hostfile, a line a host:   a slots=2 max_slots=4   (Open MPI, Horovod)      a:2   (MPICH)
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "paceline/core/base/result.h"
+#include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::launch {
 
@@ -37,5 +39,12 @@ Result<std::vector<HostShare>> share_ranks(const std::vector<HostSlots>& hosts, 
 
 // True for "localhost", a loopback address, and a name or address of this machine.
 bool is_this_host(const std::string& name);
+
+// --- what the launcher asks its own host for ---
+
+int usable_cores();  // processors that this process may run on
+// On 127.0.0.1, free a moment ago; 0 when there is none.
+int free_port(transport::PortRange ports = {});
+std::string random_job_id();  // 16 hexadecimal digits. THROWS Error (io)
 
 }  // namespace paceline::launch

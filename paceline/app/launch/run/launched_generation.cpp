@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "paceline/app/launch/hosts/host.h"
-#include "paceline/core/transport/socket/open_files.h"
+#include "paceline/app/launch/hosts/hosts.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 namespace {

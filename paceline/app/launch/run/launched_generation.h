@@ -11,10 +11,9 @@
 #include "paceline/app/launch/output/input.h"
 #include "paceline/app/launch/output/output.h"
 #include "paceline/app/launch/process/signals.h"
-#include "paceline/app/launch/run/finishing.h"
 #include "paceline/app/launch/run/placement.h"
 #include "paceline/app/launch/run/run_options.h"
-#include "paceline/app/launch/run/starting.h"
+#include "paceline/app/launch/run/stragglers.h"
 #include "paceline/app/launch/workers/local_workers.h"
 #include "paceline/core/membership/store/store_server.h"
 

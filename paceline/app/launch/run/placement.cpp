@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "paceline/app/launch/hosts/host.h"
-#include "paceline/app/launch/process/shell_word.h"
+#include "paceline/app/launch/hosts/hosts.h"
+#include "paceline/app/launch/process/program.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/membership/environment/variables.h"

@@ -1,6 +1,7 @@
 #include "paceline/app/launch/run/run_job.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,11 +16,13 @@
 #include "paceline/app/launch/agent/agent.h"
 #include "paceline/app/launch/ending/ending.h"
 #include "paceline/app/launch/ending/restarts.h"
-#include "paceline/app/launch/ending/verdict_json.h"
-#include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/hosts/hosts.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/app/launch/run/launched_generation.h"
+#include "paceline/core/base/check.h"
 #include "paceline/core/base/processors.h"
+#include "paceline/core/job/job.h"
+#include "paceline/core/server/server.h"
 
 namespace paceline::launch {
 namespace {
@@ -261,6 +264,21 @@ int run(const RunOptions& options) {
 
 void dry_run(const RunOptions& options) {
   fmt::print("{}", describe(options, place(options)));
+}
+
+int run_server() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
+    ::signal(number, SIG_IGN);
+  try {
+    Job job = init();
+    PACELINE_CHECK(job.role() == Role::server,
+                   "--as-server is for `paceline run --servers` alone, which starts servers by it");
+    serve(job);
+    return 0;
+  } catch (const Error& error) {
+    fmt::print(stderr, "paceline: {}\n", error.what());
+    return error.fault() == Fault::misuse ? 2 : 1;
+  }
 }
 
 }  // namespace paceline::launch

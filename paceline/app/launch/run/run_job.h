@@ -13,4 +13,10 @@ int run(const RunOptions& options);
 // Prints what run() would start where, and starts nothing.
 void dry_run(const RunOptions& options);
 
+// This process is a server of a job, and knows its place from its environment: it joins the job,
+// keeps its tables, and returns when all workers have left: the exit code. It ignores the signals
+// that the launcher passes on, because workers may need their tables while they save. The launcher
+// kills servers that are still there when the run has ended.
+int run_server();
+
 }  // namespace paceline::launch

@@ -58,8 +58,8 @@ struct Part {
   std::size_t elements() const { return rows * columns; }
 };
 
-// The state of an averaging that a checkpoint keeps. reshard.h converts it to another number of
-// ranks.
+// The state of an averaging that a checkpoint keeps. state_transfer.h converts it to another number
+// of ranks.
 struct StateView {
   enum class Sharing : std::uint8_t {
     own,    // each rank has its own values; their mean over the ranks matters
@@ -98,5 +98,9 @@ class Averaging {
   // Valid until the next call of begin().
   virtual std::vector<StateView> state() = 0;
 };
+
+// The dense mean, for a tensor that travels whole among compressed ones for as long as that pays.
+// The residual that error feedback kept while it was compressed is added at once.
+std::unique_ptr<Averaging> whole_average(const Part& part);
 
 }  // namespace paceline::compress

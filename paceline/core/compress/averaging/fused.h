@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "paceline/core/compress/averaging/averaging.h"
 
@@ -20,5 +21,28 @@ struct Member {
 // overflow of all. state() returns the members' views in their order, with their tensors. THROWS
 // misuse, from begin() or next(): exchanges that cannot be packed.
 std::unique_ptr<Averaging> fused(std::vector<Member> members);
+
+// Packs several exchanges of the same kind into one.
+class Packing {
+ public:
+  Packing(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
+
+  // Returns one exchange for all of these, and copies their inputs together unless they are already
+  // contiguous in memory. THROWS misuse: the exchanges differ in kind, element type, op or peers.
+  Exchange pack(std::vector<Exchange> exchanges);
+  // Call it once the packed exchange has been carried out: it copies the results to the outputs.
+  void unpack();
+
+ private:
+  Exchange one_after_the_other(bool with_output);
+  Exchange gather();
+  Exchange to_all();
+
+  const int rank_;
+  const int ranks_;
+  std::vector<Exchange> exchanges_;
+  std::vector<std::byte> sent_, received_;
+  bool copied_ = false;
+};
 
 }  // namespace paceline::compress

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "paceline/core/compress/averaging/envelope.h"
 #include "paceline/core/compress/averaging/residual.h"
-#include "paceline/core/compress/averaging/slots.h"
 #include "paceline/core/compress/kernels/long_output.h"
 #include "paceline/core/compress/payload/sparse.h"
 

@@ -35,4 +35,8 @@ double ratio_at(const MomentumSelectionOptions& options, std::uint32_t step);
 std::unique_ptr<Averaging> momentum_selection_average(const Part& part,
                                                       const MomentumSelectionOptions& options = {});
 
+// The dense mean, turned into momentum SGD's direction, for tensors that are not worth compressing
+// beside those: plain SGD then serves both. u = m u + mean; the result is u (Nesterov: mean + m u).
+std::unique_ptr<Averaging> momentum_average(const Part& part, float momentum, bool nesterov);
+
 }  // namespace paceline::compress

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "paceline/core/compress/averaging/envelope.h"
 #include "paceline/core/compress/averaging/residual.h"
 #include "paceline/core/compress/averaging/sign_chunks.h"
-#include "paceline/core/compress/averaging/slots.h"
 #include "paceline/core/compress/codecs/ef_sign.h"
 #include "paceline/core/compress/kernels/sign_bits.h"
 

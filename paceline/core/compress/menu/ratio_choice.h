@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "paceline/core/compress/methods/compression.h"
+
 namespace paceline::compress {
 
 // The bytes and the error of one compression of a tensor.
@@ -55,5 +57,13 @@ Chosen relaxed(Chosen chosen, std::span<const Menu> menus, std::span<const doubl
 // Accordion (Agarwal et al. 2021): tells whether the norm of a tensor's accumulated gradient
 // changes so fast that the tensor should be compressed little for now.
 bool in_critical_regime(double norm_before, double norm_now, double threshold = 0.5);
+
+// Measures the bytes and the error of each offer of a compression by trying it on a gradient.
+// Returns one Offer for each offer of the compression, in bytes that a rank brings to exchanges; a
+// tensor that is not compressed has the single offer to travel whole. Each trial begins without
+// state, on one rank alone. An error that is not finite means that no result exists, because the
+// gradient is not finite or overflows. REQUIRES: gradient.size() == part.elements(). COST: encodes
+// and decodes the gradient once for each offer.
+Menu tried_offers(const Compression& compression, Part part, std::span<const float> gradient);
 
 }  // namespace paceline::compress

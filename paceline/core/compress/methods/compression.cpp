@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "paceline/core/base/suggestion.h"
+#include "paceline/core/compress/averaging/averaging.h"
 #include "paceline/core/compress/averaging/cast_average.h"
-#include "paceline/core/compress/averaging/whole_average.h"
 
 namespace paceline::compress {
 namespace {

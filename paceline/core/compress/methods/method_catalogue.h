@@ -1,7 +1,7 @@
 // The catalogue of compression methods: a value that a caller may copy and extend with methods of
 // its own.
 //
-// CMake lists codecs/*.cpp and generates built_in_methods(); file <name>.cpp defines
+// CMake lists methods/*.cpp and generates built_in_methods(); file <name>.cpp defines
 // `Method <name>()` in namespace paceline::compress::catalogue. Nothing registers itself.
 #pragma once
 
@@ -34,7 +34,7 @@ struct Method {
   // A learning rate to begin with, for directions that are not as long as gradients are; 0: SGD's.
   double learning_rate = 0;
   // Its bytes and errors can be measured on one rank alone. If not, its settings cannot be tried
-  // (offers.h), and it has no menus.
+  // (ratio_choice.h), and it has no menus.
   bool shows_alone = true;
   // Its bytes and errors are those of whole tensors: schedules do not cut them into several
   // messages. A tensor's pieces would each have factors of their own, for example.
@@ -48,5 +48,31 @@ Catalogue built_in_methods();  // sorted by name
 // nullptr when there is none. The pointer lives as long as `catalogue`.
 const Method* find(const Catalogue& catalogue, std::string_view name);
 const Method* find(Catalogue&&, std::string_view) = delete;
+
+// Several methods have these settings. Each method gives its own default.
+inline Setting ratio_setting(double standard) {
+  return {.name = "ratio",
+          .standard = standard,
+          .least = 1e-6,
+          .most = 1,
+          .meaning = "share of the elements that is sent"};
+}
+
+inline Setting bucket_setting() {
+  return {.name = "bucket",
+          .standard = 512,
+          .least = 1,
+          .most = 0x1p32,
+          .meaning = "elements that share a scale",
+          .whole = true};
+}
+
+inline Setting feedback_setting(bool standard) {
+  return {.name = "feedback",
+          .standard = standard ? 1.0 : 0.0,
+          .meaning = "what was lost is added to the next gradient",
+          .whole = true,
+          .words = {"off", "on"}};
+}
 
 }  // namespace paceline::compress

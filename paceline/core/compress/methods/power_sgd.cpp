@@ -1,6 +1,5 @@
 #include "paceline/core/compress/averaging/cast_average.h"
 #include "paceline/core/compress/averaging/low_rank_average.h"
-#include "paceline/core/compress/methods/common_settings.h"
 #include "paceline/core/compress/methods/method_catalogue.h"
 
 namespace paceline::compress::catalogue {

@@ -1,7 +1,6 @@
 #include "paceline/core/compress/codecs/qsgd.h"
 
 #include "paceline/core/compress/averaging/gathered_average.h"
-#include "paceline/core/compress/methods/common_settings.h"
 #include "paceline/core/compress/methods/method_catalogue.h"
 
 namespace paceline::compress::catalogue {

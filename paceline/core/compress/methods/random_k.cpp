@@ -1,5 +1,4 @@
 #include "paceline/core/compress/averaging/shared_index_average.h"
-#include "paceline/core/compress/methods/common_settings.h"
 #include "paceline/core/compress/methods/method_catalogue.h"
 
 namespace paceline::compress::catalogue {

@@ -7,6 +7,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/compress/kernels/long_output.h"
+#include "paceline/core/compress/kernels/selection.h"
 #include "paceline/core/compress/payload/codec.h"
 
 namespace paceline::compress {
@@ -53,6 +54,66 @@ void scatter(const SparseView& sparse, std::span<float> values) {
       block[sparse.index(next) - at] = sparse.value(next);
     return true;
   });
+}
+
+SparseSum SparseSum::of(std::span<const float> values, std::span<const std::uint32_t> indices) {
+  SparseSum sum{{indices.begin(), indices.end()}, {}};
+  for (const std::uint32_t index : indices) sum.values.push_back(values[index]);
+  return sum;
+}
+
+SparseSum SparseSum::of(const SparseView& view) {
+  SparseSum sum;
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    sum.indices.push_back(view.index(i));
+    sum.values.push_back(view.value(i));
+  }
+  return sum;
+}
+
+SparseSum merged(const SparseSum& left, const SparseSum& right) {
+  SparseSum sum;
+  std::size_t l = 0, r = 0;
+  const auto take = [&sum](const SparseSum& from, std::size_t& at) {
+    sum.indices.push_back(from.indices[at]);
+    sum.values.push_back(from.values[at++]);
+  };
+  while (l < left.indices.size() || r < right.indices.size()) {
+    const bool has_left = l < left.indices.size(), has_right = r < right.indices.size();
+    if (has_left && has_right && left.indices[l] == right.indices[r]) {
+      take(left, l);
+      sum.values.back() += right.values[r++];
+    } else if (has_left && (!has_right || left.indices[l] < right.indices[r])) {
+      take(left, l);
+    } else {
+      take(right, r);
+    }
+  }
+  return sum;
+}
+
+Dropped keep_largest(SparseSum& sum, std::size_t count) {
+  std::vector<std::uint32_t> positions(std::min(count, sum.indices.size()));
+  Dropped dropped;
+  dropped.finite = select_largest(sum.values, positions);
+  if (!dropped.finite) return dropped;
+  SparseSum kept;
+  auto next = positions.begin();
+  for (std::uint32_t i = 0; i < sum.indices.size(); ++i) {
+    const bool keep = next != positions.end() && *next == i;
+    if (keep) ++next;
+    SparseSum& into = keep ? kept : dropped.others;
+    into.indices.push_back(sum.indices[i]);
+    into.values.push_back(sum.values[i]);
+  }
+  sum = std::move(kept);
+  return dropped;
+}
+
+void write(const SparseSum& sum, MutableBytes payload) {
+  const Bytes indices = std::as_bytes(std::span(sum.indices));
+  std::ranges::copy(indices, payload.begin());
+  std::ranges::copy(std::as_bytes(std::span(sum.values)), payload.subspan(indices.size()).begin());
 }
 
 }  // namespace paceline::compress

@@ -6,12 +6,9 @@
 #include <cstdlib>
 #include <limits>
 
-#include "paceline/core/membership/environment/ancestry.h"
 #include "paceline/core/membership/environment/launchers.h"
 #include "paceline/core/membership/environment/node_list.h"
 #include "paceline/core/membership/environment/role.h"
-#include "paceline/core/membership/environment/tf_config.h"
-#include "paceline/core/membership/environment/variable_numbers.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/membership/handshake/handshake.h"
 #include "paceline/core/membership/handshake/member_name.h"

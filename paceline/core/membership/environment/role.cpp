@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "paceline/core/membership/environment/variable_numbers.h"
 #include "paceline/core/membership/environment/variables.h"
 
 namespace paceline::membership {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/base/processor_pools.h"
+#include "paceline/core/base/processors.h"
 #include "paceline/core/membership/handshake/member_name.h"
 #include "paceline/core/transport/transport.h"
 

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/machine/port.h"
 #include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/transport/reactor/reactor.h"
 

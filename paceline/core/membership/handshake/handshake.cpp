@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ranges>
 #include <string_view>
+#include <utility>
 
 #include "paceline/core/base/log.h"
 #include "paceline/core/transport/frame/frame.h"
@@ -99,6 +101,32 @@ Failure refused() {
 }
 
 }  // namespace
+
+std::optional<PendingConnections::PendingConnection> PendingConnections::enter(
+    PendingConnection newcomer) {
+  const std::size_t here = ++of_address_[newcomer.address];
+  guests_.push_back(std::move(newcomer));
+  if (here <= share_ && guests_.size() <= places_) return std::nullopt;
+  // An address beyond its share is the fullest of all: no other can be.
+  const std::size_t most = std::ranges::max(of_address_ | std::views::values);
+  return take(std::ranges::find_if(guests_, [&](const PendingConnection& guest) {
+    return of_address_.at(guest.address) == most;
+  }));
+}
+
+void PendingConnections::leave(int connection) {
+  const auto found = std::ranges::find(guests_, connection, &PendingConnection::connection);
+  if (found != guests_.end()) take(found);
+}
+
+PendingConnections::PendingConnection PendingConnections::take(
+    std::vector<PendingConnection>::iterator guest) {
+  const auto count = of_address_.find(guest->address);
+  if (--count->second == 0) of_address_.erase(count);
+  PendingConnection taken = std::move(*guest);
+  guests_.erase(guest);
+  return taken;
+}
 
 std::uint64_t job_fingerprint(const std::string& job) {
   std::array<unsigned char, 32> digest = {};

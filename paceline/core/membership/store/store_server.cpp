@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "paceline/core/machine/port.h"
+#include "paceline/core/machine/machine.h"
 #include "paceline/core/membership/handshake/handshake.h"
 #include "paceline/core/membership/store/store_machine.h"
 #include "paceline/core/transport/link/frame_connection.h"

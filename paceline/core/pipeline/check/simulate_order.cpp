@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "paceline/core/pipeline/check/check_order.h"
-#include "paceline/core/pipeline/check/walk_order.h"
 
 namespace paceline::pipeline {
 namespace {

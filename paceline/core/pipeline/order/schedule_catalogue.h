@@ -26,7 +26,7 @@ struct StageSeconds {
 };
 
 // The version of the weights with which a schedule without a flush computes
-// (versions/version_rule.h).
+// (versions/stage_versions.h).
 enum class VersionSync : std::uint8_t {
   stash,            // each stage's newest one when the forward begins
   vertical,         // on all stages the newest one that all have made when it enters the first

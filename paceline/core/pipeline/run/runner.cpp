@@ -26,6 +26,19 @@ Error named(const Error& error, const std::string& doing) {
   return Error(std::move(failure));
 }
 
+std::int64_t nanoseconds(Clock::time_point time) {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
+char letter_of(Kind kind) {
+  switch (kind) {
+    case Kind::forward: return 'F';
+    case Kind::backward: return 'B';
+    case Kind::weight: return 'W';
+  }
+  return '?';
+}
+
 }  // namespace
 
 class Runner::State {
@@ -248,6 +261,16 @@ StepReport run(Communicator& group, const Order& order, StageWork& work, std::ui
   StepReport report = runner.run(order.ranks[rank], step * turns);
   runner.drain();
   return report;
+}
+
+void trace_operations(const StepReport& report, TraceLog& log) {
+  if (!log.enabled()) return;
+  for (const auto& [operation, begin, end] : report.operations) {
+    log.record({TraceLane::stages,
+                fmt::format("{} micro-batch {} on stage {}", letter_of(operation.kind),
+                            operation.micro_batch, operation.stage),
+                nanoseconds(begin), nanoseconds(end)});
+  }
 }
 
 }  // namespace paceline::pipeline

@@ -14,6 +14,7 @@
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/deadline.h"
+#include "paceline/core/base/trace_log.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/pipeline/order/order.h"
 #include "paceline/core/pipeline/run/transfer.h"
@@ -103,5 +104,10 @@ class Runner {
 // ranks.
 StepReport run(Communicator& group, const Order& order, StageWork& work, std::uint64_t step = 0,
                const RunnerOptions& options = {});
+
+// Shows on a trace what the rank computed, as spans: records each operation of the report in the
+// lane of stages: "F micro-batch 3 on stage 1" for a forward, B for a backward, W for a weight
+// gradient. Nothing while the log is not enabled.
+void trace_operations(const StepReport& report, TraceLog& log);
 
 }  // namespace paceline::pipeline

@@ -7,7 +7,6 @@
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/schedule/policies/policies.h"
-#include "paceline/core/schedule/replay/shared_processors.h"
 #include "paceline/core/schedule/replay/trial.h"
 #include "paceline/core/schedule/simulation/simulate.h"
 

@@ -64,20 +64,6 @@ struct LinkCosts {
   bool operator==(const LinkCosts&) const = default;
 };
 
-enum class Servers : unsigned char { none, dedicated, colocated };
-
-// Every worker has this link to a switch that is never saturated. all_reduce is circulant: it
-// starts 2 ceil(lg N) messages and moves 2(N-1)/N of the vector each way. There are as many servers
-// as workers.
-struct Link {
-  double bytes_per_second = 125e6;  // payload, each way
-  int workers = 4;
-  double alpha = 50e-6;  // seconds to start a message
-  double theta = 20e-6;  // seconds for a worker's part of a push, for any length
-  Servers servers = Servers::dedicated;
-};
-LinkCosts costs_of(const Link& link);
-
 // The costs of links on which all_reduces cost what sums on the servers do: a plan made for them is
 // one for the servers. REQUIRES: there are servers.
 LinkCosts through_servers(LinkCosts links);
@@ -95,10 +81,6 @@ struct Costs {
   const CodecCost& codec(std::string_view name) const;
   bool operator==(const Costs&) const = default;
 };
-
-// The codecs fp16, int8 with a shared scale and top_k with 1 %, at the speeds that
-// docs/schedules/general.md assumes.
-std::vector<CodecCost> example_codecs();
 
 // The seconds that a message of `wire` bytes holds each direction of the link.
 struct Occupancy {

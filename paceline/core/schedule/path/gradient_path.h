@@ -28,7 +28,6 @@
 #include "paceline/core/schedule/path/coded_message.h"
 #include "paceline/core/schedule/path/dispatch.h"
 #include "paceline/core/schedule/path/message_transport.h"
-#include "paceline/core/schedule/path/sending_window.h"
 
 namespace paceline::schedule {
 

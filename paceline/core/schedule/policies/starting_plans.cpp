@@ -7,7 +7,7 @@
 
 #include "paceline/core/schedule/policies/policies.h"
 #include "paceline/core/schedule/policies/survey_methods.h"
-#include "paceline/core/schedule/simulation/codec_fusion.h"
+#include "paceline/core/schedule/simulation/fusion.h"
 
 namespace paceline::schedule {
 namespace {

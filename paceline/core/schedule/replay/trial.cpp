@@ -1,12 +1,14 @@
 #include "paceline/core/schedule/replay/trial.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "paceline/core/schedule/replay/replay.h"
-#include "paceline/core/schedule/replay/shared_processors.h"
 
 namespace paceline::schedule {
 namespace {
@@ -31,6 +33,10 @@ double mean_of_ranks(Communicator& world, double value) {
   std::vector<double> values = {value};
   world.all_reduce(buffer_of(values), {.op = ReduceOp::average}).wait();
   return values.front();
+}
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
 }  // namespace
@@ -105,6 +111,19 @@ TrialRun Trial::run(const Plan& plan, int steps, const std::function<void(int st
   take_the_longest(group_, result.exposed);
   if (result.codec_work.exchanges == 0) result.errors = errors();
   return result;
+}
+
+double processors_of_each(const Communicator& group) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const ProcessorPool& pool : group.topology().pools)
+    least = std::min(least, pool.processors / static_cast<double>(pool.ranks.size()));
+  return least;
+}
+
+double worked_seconds() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
 }  // namespace paceline::schedule

@@ -17,7 +17,7 @@
 #include "paceline/core/transport/memory/status_page.h"
 #include "paceline/core/transport/reactor/poller.h"
 #include "paceline/core/transport/reactor/spin_rule.h"
-#include "paceline/core/transport/socket/forks.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::transport {
 

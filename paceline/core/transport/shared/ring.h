@@ -24,7 +24,7 @@ struct RingPair {
   RingCounters rings[2];
   struct alignas(64) Side {
     std::atomic<std::uint32_t> asleep;  // side s sleeps: ring its bell after moving a counter
-    alignas(64) std::atomic<std::uint32_t> failed;  // lending.h
+    alignas(64) std::atomic<std::uint32_t> failed;  // memory_offers.h
     alignas(64) std::atomic<std::uint32_t> uses;
   } sides[2];
 };

@@ -8,7 +8,6 @@
 
 #include "paceline/core/transport/frame/wire.h"
 #include "paceline/core/transport/memory/staging.h"
-#include "paceline/core/transport/shared/lending.h"
 #include "paceline/core/transport/shared/memory_offers.h"
 #include "paceline/core/transport/shared/ring.h"
 

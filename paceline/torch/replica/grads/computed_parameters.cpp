@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/replica/grads/gradient_elsewhere.h"
+#include "paceline/torch/replica/grads/gradient_note.h"
 
 namespace paceline::parallel {
 

@@ -1,16 +1,54 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 
+#include <torch/nn/module.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/replica/parts/module_units.h"
 
 namespace paceline::parallel {
 namespace {
+
+// The units in which each tensor stands; the empty name stands for none.
+using UnitsOfTensors = std::map<const void*, std::set<std::string>>;
+
+bool is_list(const torch::nn::Module& module) {
+  return module.as<torch::nn::SequentialImpl>() != nullptr ||
+         module.as<torch::nn::ModuleListImpl>() != nullptr;
+}
+
+void walk(const torch::nn::Module& module, const std::string& path, bool is_element,
+          const std::string& unit, UnitsOfTensors& units) {
+  const bool list = is_list(module);
+  const std::string& own = unit.empty() && is_element && !list ? path : unit;
+  for (const auto& item : module.named_parameters(/*recurse=*/false))
+    units[item.value().unsafeGetTensorImpl()].insert(own);
+  for (const auto& child : module.named_children()) {
+    const std::string below = path.empty() ? child.key() : path + "." + child.key();
+    walk(*child.value(), below, list, own, units);
+  }
+}
+
+// The units of a model are parts that compute one after the other, so that a rank needs the
+// parameters of one at a time. This is the unit of each parameter, by the names that
+// named_parameters() gives. A unit is an element of a torch::nn::Sequential or ModuleList that is
+// none itself, with all within it, and has its name. A parameter outside of all such elements, or
+// registered in two of them, has none.
+std::map<std::string, std::string> units_of(const torch::nn::Module& model) {
+  UnitsOfTensors of_tensors;
+  walk(model, "", false, "", of_tensors);
+  std::map<std::string, std::string> units;
+  for (const auto& item : model.named_parameters()) {
+    const auto& found = of_tensors[item.value().unsafeGetTensorImpl()];
+    if (found.size() == 1 && !found.begin()->empty()) units[item.key()] = *found.begin();
+  }
+  return units;
+}
 
 void require_host(const std::string& what, const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided || !tensor.device().is_cpu()) {

@@ -1,5 +1,7 @@
 #include "paceline/torch/replica/parts/parameter_writes.h"
 
+#include <algorithm>
+
 #include "paceline/core/base/base.h"
 
 namespace paceline::parallel {
@@ -43,6 +45,11 @@ std::vector<std::size_t> ParameterWrites::written() const {
 
 bool ParameterWrites::any() const {
   return !written().empty();
+}
+
+const ParameterPiece* ParameterPieces::find(std::size_t parameter) const {
+  const auto found = std::ranges::lower_bound(own, parameter, {}, &ParameterPiece::parameter);
+  return found == own.end() || found->parameter != parameter ? nullptr : &*found;
 }
 
 }  // namespace paceline::parallel

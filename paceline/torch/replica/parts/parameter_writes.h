@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
@@ -45,6 +46,23 @@ class ParameterWrites {
   std::vector<std::string> names_;
   std::vector<State> noted_;
   bool looks_away_ = false;
+};
+
+// Elements of a parameter, in the order of its memory.
+struct ParameterPiece {
+  std::size_t parameter = 0;  // among the dense ones
+  std::int64_t begin = 0;     // its first element
+  at::Tensor leaf = {};       // of one dimension
+};
+
+// The elements that this rank steps, where the ranks of a group divide each parameter among them.
+struct ParameterPieces {
+  // These ranks' pieces together make up the parameters.
+  Communicator* ranks = nullptr;
+  // This rank's, in the order of parameters. A parameter has one piece on a rank, or none.
+  std::vector<ParameterPiece> own = {};
+
+  const ParameterPiece* find(std::size_t parameter) const;  // null: this rank has none
 };
 
 }  // namespace paceline::parallel

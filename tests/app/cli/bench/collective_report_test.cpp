@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "paceline/app/cli/bench/collective_page.h"
-
 namespace paceline::cli {
 namespace {
 

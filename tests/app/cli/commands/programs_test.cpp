@@ -1,6 +1,5 @@
 // Mistakes in the words after `paceline programs`, and texts that name them and the remedy. Also
-// covers paceline/app/cli/programs/shape_options.h, paceline/app/cli/programs/selection.h and
-// paceline/app/cli/shared/text.h.
+// covers paceline/app/cli/programs/selection.h and paceline/app/cli/shared/text.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -29,8 +29,8 @@ TEST(Quantities, ListsOfCountsHaveRangesAndEachCountOnce) {
 }
 
 TEST(Quantities, PartsBetweenSeparatorsMayBeEmpty) {
-  EXPECT_EQ(split("a,,b,", ','), (std::vector<std::string>{"a", "", "b", ""}));
-  EXPECT_EQ(split("", ','), (std::vector<std::string>{""}));
+  EXPECT_EQ(cli::split("a,,b,", ','), (std::vector<std::string>{"a", "", "b", ""}));
+  EXPECT_EQ(cli::split("", ','), (std::vector<std::string>{""}));
 }
 
 TEST(Quantities, DurationsHaveUnits) {

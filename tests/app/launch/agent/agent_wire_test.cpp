@@ -1,4 +1,3 @@
-// Also covers paceline/app/launch/agent/agent_orders.h.
 #include "paceline/app/launch/agent/agent_wire.h"
 
 #include <gmock/gmock.h>
@@ -6,7 +5,6 @@
 
 #include <random>
 
-#include "paceline/app/launch/agent/agent_orders.h"
 #include "tests/support/seed.h"
 
 namespace paceline::launch {

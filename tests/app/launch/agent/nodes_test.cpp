@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/hosts/hosts.h"
 
 namespace paceline::launch {
 namespace {

@@ -1,12 +1,10 @@
-// Also covers paceline/app/launch/emit/pods.cpp, paceline/app/launch/emit/compose.cpp and
-// paceline/app/launch/emit/pytorchjob.cpp.
+// Also covers paceline/app/launch/emit/compose.cpp and paceline/app/launch/emit/pytorchjob.cpp.
 #include "paceline/app/launch/emit/containers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/app/launch/emit/pods.h"
-#include "paceline/app/launch/emit/targets.h"
+#include "paceline/app/launch/emit/run_plan.h"
 
 namespace paceline::launch {
 namespace {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/app/launch/hosts/host.h"
 #include "paceline/core/base/processors.h"
 
 namespace paceline::launch {

@@ -9,10 +9,9 @@
 
 #include <array>
 
-#include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/hosts/hosts.h"
 #include "paceline/app/launch/process/descendants.h"
 #include "paceline/app/launch/process/secret_file.h"
-#include "paceline/app/launch/process/shim.h"
 #include "paceline/core/base/processors.h"
 
 namespace paceline::launch {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/hosts/hosts.h"
 
 namespace paceline::launch {
 namespace {

@@ -1,4 +1,3 @@
-// Also covers paceline/core/compress/averaging/packing.h.
 #include "paceline/core/compress/averaging/fused.h"
 
 #include <gtest/gtest.h>

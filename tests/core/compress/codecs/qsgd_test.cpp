@@ -1,4 +1,3 @@
-// Also covers paceline/core/compress/kernels/level_bits.h.
 #include "paceline/core/compress/codecs/qsgd.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +5,6 @@
 #include <limits>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/compress/kernels/level_bits.h"
 #include "tests/support/gradients.h"
 #include "tests/support/seed.h"
 

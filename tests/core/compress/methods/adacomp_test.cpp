@@ -1,4 +1,3 @@
-// Also covers paceline/core/compress/averaging/binned_average.h.
 #include <gtest/gtest.h>
 
 #include <algorithm>

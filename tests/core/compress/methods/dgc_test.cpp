@@ -1,5 +1,4 @@
-// Also covers paceline/core/compress/averaging/momentum_selection_average.h and
-// paceline/core/compress/averaging/momentum_average.h.
+// Also covers paceline/core/compress/averaging/momentum_selection_average.h.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,4 @@
-// Also covers paceline/core/compress/averaging/tree_selection_average.h and
-// paceline/core/compress/payload/sparse_sum.h.
+// Also covers paceline/core/compress/payload/sparse.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

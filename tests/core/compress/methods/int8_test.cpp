@@ -1,4 +1,3 @@
-// Also covers paceline/core/compress/averaging/level_sum_average.h.
 #include <gtest/gtest.h>
 
 #include <cmath>

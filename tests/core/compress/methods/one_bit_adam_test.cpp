@@ -1,4 +1,3 @@
-// Also covers paceline/core/compress/averaging/one_bit_adam_average.h.
 #include <gtest/gtest.h>
 
 #include <cmath>

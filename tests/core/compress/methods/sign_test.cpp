@@ -1,5 +1,4 @@
-// Also covers paceline/core/compress/averaging/vote_average.h and
-// paceline/core/compress/averaging/slots.h.
+// Also covers paceline/core/compress/averaging/envelope.h.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Also covers paceline/core/membership/environment/variable_numbers.cpp.
+// Also covers paceline/core/membership/environment/variables.cpp.
 #include "paceline/core/membership/environment/role.h"
 
 #include <gmock/gmock.h>

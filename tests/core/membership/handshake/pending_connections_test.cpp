@@ -1,10 +1,9 @@
-#include "paceline/core/membership/handshake/pending_connections.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "paceline/core/base/seed.h"
+#include "paceline/core/membership/handshake/handshake.h"
 #include "tests/support/seed.h"
 
 namespace paceline::membership {

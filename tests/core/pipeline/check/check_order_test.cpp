@@ -1,4 +1,3 @@
-// Also covers paceline/core/pipeline/check/walk_order.h.
 #include "paceline/core/pipeline/check/check_order.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +8,6 @@
 #include <set>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/pipeline/check/walk_order.h"
 #include "tests/core/pipeline/orders.h"
 #include "tests/support/seed.h"
 

@@ -1,10 +1,10 @@
-#include "paceline/core/pipeline/versions/version_rule.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
+
+#include "paceline/core/pipeline/versions/stage_versions.h"
 
 namespace paceline::pipeline {
 namespace {

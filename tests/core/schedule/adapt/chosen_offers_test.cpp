@@ -9,6 +9,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/schedule/policies/policies.h"
 #include "paceline/core/schedule/simulation/simulate.h"
+#include "tests/core/schedule/example_costs.h"
 #include "tests/support/seed.h"
 
 namespace paceline::schedule {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/base/result.h"
+#include "tests/core/schedule/example_costs.h"
 
 namespace paceline::schedule {
 namespace {

@@ -14,6 +14,7 @@
 #include "paceline/core/schedule/policies/policies.h"
 #include "paceline/core/schedule/simulation/simulate.h"
 #include "paceline/core/server/server.h"
+#include "tests/core/schedule/example_costs.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
@@ -133,7 +134,7 @@ std::vector<float> means(const Plan& plan, int ranks) {
   return result;
 }
 
-// Also covers paceline/core/schedule/path/server_transport.cpp.
+// Also covers paceline/core/schedule/path/message_transport.cpp.
 TEST(GradientPath, EveryPlanGivesTheSameBitsOnServers) {
   for (const int ranks : test::is_brief() ? std::vector{3} : std::vector{1, 2, 3}) {
     for (const int servers : test::is_brief() ? std::vector{2} : std::vector{1, 2}) {

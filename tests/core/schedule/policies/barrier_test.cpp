@@ -3,6 +3,7 @@
 #include "paceline/core/schedule/policies/policy_catalogue.h"
 #include "paceline/core/schedule/replay/replay_models.h"
 #include "paceline/core/schedule/simulation/simulate.h"
+#include "tests/core/schedule/example_costs.h"
 
 namespace paceline::schedule::barrier_claims {
 namespace {

@@ -6,6 +6,7 @@
 #include "paceline/core/schedule/replay/replay_models.h"
 #include "paceline/core/schedule/simulation/fusion.h"
 #include "paceline/core/schedule/simulation/simulate.h"
+#include "tests/core/schedule/example_costs.h"
 
 namespace paceline::schedule::merged_claims {
 namespace {

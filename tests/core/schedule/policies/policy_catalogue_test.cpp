@@ -10,6 +10,7 @@
 #include "paceline/core/schedule/path/dispatch.h"
 #include "paceline/core/schedule/replay/replay_models.h"
 #include "paceline/core/schedule/simulation/simulate.h"
+#include "tests/core/schedule/example_costs.h"
 
 namespace paceline::schedule {
 namespace {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "tests/core/schedule/example_costs.h"
 
 namespace paceline::schedule {
 namespace {

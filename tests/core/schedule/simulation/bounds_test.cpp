@@ -4,6 +4,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "tests/core/schedule/example_costs.h"
 
 namespace paceline::schedule {
 namespace {

@@ -13,6 +13,7 @@
 #include "paceline/core/schedule/replay/replay_models.h"
 #include "paceline/core/schedule/simulation/bounds.h"
 #include "paceline/core/schedule/simulation/fusion.h"
+#include "tests/core/schedule/example_costs.h"
 #include "tests/support/seed.h"
 
 namespace paceline::schedule {

@@ -1,5 +1,5 @@
 // The properties that only a link over a fabric has; link_test.cpp has those of every link. Also
-// covers paceline/core/transport/fabric/fabric_driver.h, fabric_meeting.h and fabric_plugin.h.
+// covers paceline/core/transport/fabric/fabric_driver.h and fabric_plugin.h.
 #include "paceline/core/transport/fabric/fabric_link.h"
 
 #include <gmock/gmock.h>
@@ -8,9 +8,8 @@
 #include <deque>
 
 #include "paceline/core/transport/fabric/fabric_driver.h"
-#include "paceline/core/transport/fabric/fabric_meeting.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"
-#include "paceline/core/transport/frame/stream_identity.h"
+#include "paceline/core/transport/frame/frame_stream.h"
 #include "tests/core/transport/link_ends.h"
 #include "tests/support/pattern.h"
 

@@ -1,6 +1,6 @@
 // The properties of every link: over two threads' memory, two processes' memory, TCP and a fabric.
-// Also covers paceline/core/transport/shared/lending.h, and paceline/plugins/ucx/ucx_port.cpp and
-// ucx_fabric.cpp, where they are built.
+// Also covers paceline/core/transport/shared/memory_offers.h, and paceline/plugins/ucx/ucx_port.cpp
+// and ucx_fabric.cpp, where they are built.
 #include "paceline/core/transport/link/link.h"
 
 #include <gtest/gtest.h>

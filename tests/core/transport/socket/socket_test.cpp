@@ -14,7 +14,7 @@
 #include <filesystem>
 
 #include "paceline/core/transport/memory/shared_memory.h"
-#include "paceline/core/transport/socket/forks.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 #include "tests/support/another_user.h"
 
 namespace paceline::transport {

@@ -1,4 +1,3 @@
-// Also covers paceline/torch/pipeline/measured/live_memory.h.
 #include "paceline/torch/pipeline/measured/layer_watch.h"
 
 #include "paceline/torch/pipeline/stage_module.h"

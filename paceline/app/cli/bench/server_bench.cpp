@@ -1,0 +1,169 @@
+#include "paceline/app/cli/bench/server_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
+
+#include "paceline/app/cli/shared/arguments.h"
+#include "paceline/app/cli/shared/quantities.h"
+#include "paceline/core/base/check.h"
+#include "paceline/core/server/server.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Measures the servers of a job: sums that they form (push_pull) beside the workers' own "
+    "all_reduce,\n"
+    "updates of a table (push) and reads of it (pull), by size; and with --synchrony how many "
+    "clocks a second\n"
+    "workers go under a model of consistency, also when some are slow.";
+
+constexpr const char* kMore = R"(Examples:
+  paceline bench server --ranks 4 --servers 2
+  paceline bench server --hosts a,b,c,d --servers 4 --server-hosts e,f,g,h --sizes 64MiB --json servers.json
+  paceline bench server --ranks 4 --servers 1 --slow 0:5 --synchrony bsp ssp:staleness=3 backup_workers:spare=1 asp
+  paceline run -n 4 --servers 2 -- paceline bench server        takes part as a worker
+
+Operations alternate in blocks in the same processes, each lasts as long as its slowest worker, and results are checked.
+"of all_reduce" is the median of the blocks' ratios of rates. The table of push and pull is under asp with the rule add.
+A clock is a wait of --pace milliseconds, a push and a pull of 256 KiB; "time a clock" is relative to the first synchrony;
+"forecast" is what the same machines do in virtual time, where messages take none.
+
+Exit codes: 0 done; 1 a result was wrong, or a process failed; 2 wrong usage; else as `paceline run`
+)";
+
+measure::Slowness slowness_of(const std::string& text) {
+  const auto parts = split(text, ':');
+  PACELINE_CHECK(parts.size() == 2,
+                 "--slow: '{}' is not RANK:FACTOR, such as 0:5, or drawn:FACTOR, such as drawn:5",
+                 text);
+  constexpr int kMostRanks = 4096;
+  return {.rank = parts[0] == "drawn" ? -1 : parse_count("--slow", parts[0], 0, kMostRanks - 1),
+          .factor = parse_positive("--slow", parts[1])};
+}
+
+}  // namespace
+
+double ServerRow::gigabytes_per_second() const {
+  return p50_us > 0 ? static_cast<double>(bytes) / p50_us / 1e3 : 0;
+}
+
+std::vector<ServerRow> server_rows(const measure::Comparison& comparison) {
+  const auto& all = comparison.candidates;
+  const auto own = std::ranges::find_if(
+      all, [](const measure::Measurement& one) { return one.candidate.algorithm.empty(); });
+  std::vector<ServerRow> rows;
+  for (const measure::Measurement& one : all) {
+    const std::string& name = one.candidate.algorithm;
+    ServerRow row{.operation = name.empty() ? "all_reduce" : name,
+                  .bytes = one.candidate.bytes,
+                  .p50_us = measure::quantile(one.seconds, 0.5) * 1e6,
+                  .errors = one.errors};
+    if (own != all.end() && !name.empty())
+      row.ratio = measure::quantile(measure::ratios(*own, one), 0.5);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string server_head() {
+  return fmt::format("{:>11}  {:<10} {:>10} {:>8} {:>14} {:>7}\n", "bytes", "operation", "p50 us",
+                     "GB/s", "of all_reduce", "errors");
+}
+
+std::string server_line(const ServerRow& row) {
+  return fmt::format("{:>11}  {:<10} {:>10.1f} {:>8.3f} {:>14} {:>7}\n", row.bytes, row.operation,
+                     row.p50_us, row.gigabytes_per_second(),
+                     row.ratio > 0 ? fmt::format("{:.2f} x", row.ratio) : "", row.errors);
+}
+
+std::string clock_head() {
+  return fmt::format("{:<40} {:>15} {:>9} {:>14} {:>20}\n", "synchrony", "clocks a second",
+                     "forecast", "time a clock", "staleness mean, most");
+}
+
+std::string clock_line(const ClockRow& row) {
+  return fmt::format("{:<40} {:>15.2f} {:>9.2f} {:>12.2f} x {:>14.2f} {:>5g}\n", row.synchrony,
+                     row.figures.clocks_per_second, row.forecast, row.time_of_first,
+                     row.figures.staleness_mean, row.figures.staleness_max);
+}
+
+std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows,
+                        const std::vector<ClockRow>& clocks) {
+  const auto described = [&](nlohmann::ordered_json object) {
+    object["workers"] = job.workers;
+    object["servers"] = job.servers;
+    object["placement"] = job.placement;
+    object["transport"] = job.transport;
+    return object.dump();
+  };
+  std::vector<std::string> lines;
+  for (const ServerRow& row : rows) {
+    nlohmann::ordered_json object = {{"operation", row.operation},
+                                     {"bytes", row.bytes},
+                                     {"p50_us", row.p50_us},
+                                     {"GBps", row.gigabytes_per_second()},
+                                     {"errors", row.errors}};
+    if (row.ratio > 0) object["ratio_to_all_reduce"] = row.ratio;
+    lines.push_back(described(std::move(object)));
+  }
+  for (const ClockRow& row : clocks) {
+    lines.push_back(described({{"operation", "clock"},
+                               {"synchrony", row.synchrony},
+                               {"clocks_per_second", row.figures.clocks_per_second},
+                               {"forecast", row.forecast},
+                               {"staleness_mean", row.figures.staleness_mean},
+                               {"staleness_max", row.figures.staleness_max},
+                               {"time_to_first", row.time_of_first}}));
+  }
+  return fmt::format("[{}]\n", fmt::join(lines, ",\n "));
+}
+
+ServerBenchOptions::ServerBenchOptions() : app(kAbout, "paceline bench server") {
+  const auto add = adder(app, kMore);
+  add_ranks_options(app, ranks);
+  add_server_options(app, ranks);
+  add("--operations", operations, "LIST", "all_reduce, push_pull, push, pull (all of them)");
+  add("--sizes", sizes, "LIST", "bytes, as 4..256MiB or 4,64KiB (4KiB,4MiB,64MiB)");
+  add("--dtype", dtype, "NAME", "f32 or f64 (f32)");
+  add("--blocks", blocks, "N", "blocks of each operation (9)");
+  app.add_option("--synchrony", synchronies,
+                 "models of consistency whose clocks are measured: bsp, ssp:staleness=3, ..")
+      ->type_name("NAME..");
+  add("--pace", pace, "MS", "milliseconds that a clock takes at least (20)");
+  add("--slow", slow, "RANK:FACTOR",
+      "this worker takes FACTOR times as long; drawn:FACTOR: another one in each clock");
+  add("--clocks", clocks, "N", "clocks of each worker (50)");
+  add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
+}
+
+ServerBenchRequest checked(const ServerBenchOptions& given) {
+  constexpr int kMostBlocks = 100'000, kMostClocks = 1'000'000;
+  ServerBenchRequest request;
+  for (const std::string& name : parse_list("--operations", given.operations)) {
+    parse_choice("--operations", name, {"all_reduce", "push_pull", "push", "pull"});
+    request.operations.push_back(name == "all_reduce" ? "" : name);
+  }
+  request.sizes = parse_sizes("--sizes", given.sizes);
+  request.dtype =
+      parse_choice("--dtype", given.dtype, {"f32", "f64"}) == "f32" ? Dtype::f32 : Dtype::f64;
+  request.blocks = parse_count("--blocks", given.blocks, 1, kMostBlocks);
+  measure::ClockOptions clock{.pace = parse_positive("--pace", given.pace) / 1e3,
+                              .clocks = parse_count("--clocks", given.clocks, 1, kMostClocks)};
+  if (!given.slow.empty()) clock.slow = slowness_of(given.slow);
+  PACELINE_CHECK(given.slow.empty() || !given.synchronies.empty(),
+                 "--slow: it slows the clocks of --synchrony; give one, as in --synchrony bsp asp");
+  for (const std::string& synchrony : given.synchronies) {
+    (void)server::parse_consistency(synchrony).value();
+    clock.synchrony = synchrony;
+    request.clocks.push_back(clock);
+  }
+  return request;
+}
+
+}  // namespace paceline::cli
