@@ -95,9 +95,9 @@ bool Group::try_at_once(Request& request) {
       if (!share_memory_) reactor_->look();
       auto progress = posting.advance();
       if (!progress || *progress == Progress::by_messages) break;  // it ends where it waits
-      if (*progress == Progress::moved) look = 0;
-      else reactor_->relax();
       done = *progress == Progress::done;
+      if (*progress == Progress::moved) look = 0;
+      else if (!done) reactor_->relax();
     }
     woke = board_.take_woke();
     if (!done) return;
