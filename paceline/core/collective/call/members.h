@@ -16,7 +16,7 @@ namespace paceline::collective {
 
 class Members {
  public:
-  // With so many ranks a frame from each to each costs more than trees do.
+  // In a group of at least this size, a frame from each rank to each costs more than trees do.
   static constexpr int kMany = 8;
 
   // `world_ranks`: by rank in the group. REQUIRES: this rank is among them, and none is twice.

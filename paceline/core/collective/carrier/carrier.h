@@ -39,6 +39,7 @@ class Carrier {
   virtual Result<> begin(std::uint64_t sequence, Request& request) = 0;
   // Gives a frame that comes to this rank its place; empty: it has none yet.
   virtual MutableBytes place(int /*peer*/, const transport::FrameHeader& /*header*/) { return {}; }
+  // Takes a frame; advance() is called after it.
   virtual Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
                             Delivery delivery) = 0;
   // Goes on as far as it can now.

@@ -415,7 +415,7 @@ Result<> ProgramCarrier::arrived(int peer, const FrameHeader& header, Arrival ar
       waiting->second.owned.assign(waiting->second.bytes.begin(), waiting->second.bytes.end());
     }
   }
-  return advance_all();
+  return Done{};
 }
 
 }  // namespace paceline::collective

@@ -100,8 +100,13 @@ MutableBytes ActiveOperation::place(int peer, const FrameHeader& header) {
 Result<> ActiveOperation::received(int peer, const FrameHeader& header, Bytes payload,
                                    Delivery delivery) {
   if (header.type == FrameType::call) return called(peer, payload);
+  const bool was_posted = is_posted(), was_complete = agreement_.record().is_complete();
   if (auto left = leave_post(peer); !left) return left;
-  if (header.type == FrameType::assent) return assented(peer, header, payload);
+  if (header.type == FrameType::assent) {
+    auto heard = assented(peer, header, payload);
+    const bool may_go_on = was_posted || agreement_.record().is_complete() != was_complete;
+    return heard && may_go_on ? go_on() : heard;
+  }
   if (agreement_.accepts(header)) {
     if (auto taken = carrier_->received(peer, header, payload, delivery); !taken) return taken;
   }
@@ -120,7 +125,7 @@ Result<> ActiveOperation::called(int peer, Bytes payload) {
 Result<> ActiveOperation::assented(int peer, const FrameHeader& header, Bytes payload) {
   if (auto heard = agreement_.on_assent(peer, header, payload); !heard) return heard;
   if (inputs_ && agreement_.barrier_is_complete()) inputs_->finish();
-  return agreement_.record().is_complete() ? go_on() : Done{};
+  return Done{};
 }
 
 Result<> ActiveOperation::ask_all() {

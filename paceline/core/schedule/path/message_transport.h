@@ -1,4 +1,4 @@
-// Carriage: how the messages of a gradient path travel, so that a path needs no communicator of its
+// MessageTransport: how the messages of a gradient path travel, so that a path needs no communicator of its
 // own kind: over groups of ranks, or through servers.
 #pragma once
 
