@@ -4,12 +4,12 @@
 // A model (model.h: tensors and the computation around them) and the costs of transfers (costs.h)
 // make a plan (gradient_plan.h), by a policy (policies/ has a file for each, policy_catalogue.h
 // lists them). The simulator of an iteration (simulate.h) prices a plan without a network, and a
-// gradient path (gradient_path.h) carries it out by a MessageTransport (message_transport.h);
-// computation can be replayed on top of that (replay.h, trial.h). A training run that plans for
-// itself observes its steps (observed_model.h), measures its links (measured_costs.h), takes a
-// policy by its name (policy_catalogue.h), tries two plans where their forecasts are close and
-// checks now and then whether step times have drifted (step_times.h). If a compression has a menu,
-// it also looks at gradients (gradient_sums.h), and chooses for each tensor (chosen_offers.h,
+// gradient path (gradient_path.h) carries it out by a MessageTransport (message_transport.h,
+// push_pull.h); computation can be replayed on top of that (replay.h, trial.h). A training run that
+// plans for itself observes its steps (observed_model.h), measures its links (measured_costs.h),
+// takes a policy by its name (policy_catalogue.h), tries two plans where their forecasts are close
+// and checks now and then whether step times have drifted (step_times.h). If a compression has a
+// menu, it also looks at gradients (gradient_sums.h), and chooses for each tensor (chosen_offers.h,
 // gradient_sums.h). A recorded model is a file (model_file.h). Nothing here depends on torch. Start
 // reading at gradient_plan.h. buckets.h is the grouping that data parallel training uses before
 // anything is measured; dispatch.h tells which message of a plan goes next.
