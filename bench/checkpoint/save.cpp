@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "paceline/core/job/job.h"
-#include "paceline/torch/checkpoint/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpoint.h"
 
 namespace {
 

@@ -61,7 +61,7 @@ int main() {
   const auto parameters = training.model->parameters();
   std::vector<paceline::schedule::Gradient> shapes;
   for (const auto& p : parameters) shapes.push_back({p.nbytes(), paceline::Dtype::f32, 0});
-  paceline::parallel::GradientBuckets buckets(
+  paceline::gradient::GradientBuckets buckets(
       paceline::schedule::plan_buckets(
           shapes, paceline::schedule::reverse_registration_order(static_cast<int>(shapes.size()))),
       parameters, parameters, job.world());
@@ -76,7 +76,7 @@ int main() {
     std::vector<paceline::GradientHook> all;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       paceline::GradientEvents events{[] { return true; }, [&, i](bool held) { take(i, held); }};
-      if (born) events.birthplace = [&, i] { return buckets.lend(i); };
+      if (born) events.gradient_memory = [&, i] { return buckets.lend(i); };
       all.emplace_back(parameters[i], std::move(events));
     }
     return all;

@@ -47,7 +47,7 @@ def add_entry(copy, folder, entry, kind):
 
 
 def add_optimizer(copy):
-    folder = copy / "paceline/torch/optim"
+    folder = copy / "paceline/torch/optimizers"
     for ending in ("h", "cpp"):
         text = (folder / f"lamb.{ending}").read_text(encoding="utf-8")
         (folder / f"newcomer.{ending}").write_text(text.replace("LAMB", "Newcomer").replace("lamb", "newcomer"), encoding="utf-8")
@@ -60,7 +60,7 @@ def missing(copy, build):
         if not table.exists() or f"{kind} newcomer();" not in table.read_text(encoding="utf-8"):
             yield f"{what}: {table.relative_to(copy)} does not declare it"
     gathered = [build / "build.ninja", *build.glob("CMakeFiles/paceline_torch.dir/Unity/*.cxx")]
-    if not any("paceline/torch/optim/newcomer.cpp" in path.read_text(encoding="utf-8") for path in gathered):
+    if not any("paceline/torch/optimizers/newcomer.cpp" in path.read_text(encoding="utf-8") for path in gathered):
         yield "an optimizer: no target builds its file"
 
 

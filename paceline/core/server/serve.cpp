@@ -13,7 +13,7 @@
 #include "paceline/core/coordination/coordination.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/server/declaring.h"
-#include "paceline/core/server/lending/link_lender.h"
+#include "paceline/core/server/regions/link_regions.h"
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
@@ -70,8 +70,8 @@ class Serving {
         name_(links_.generation->identity().name_of(own_)),
         register_(job.world_size(), own_),
         run_(job, kRegisterGroup, members_.all(), register_),
-        borrower_(*links_.generation),
-        sums_(job.world_size(), &borrower_),
+        user_(*links_.generation),
+        sums_(job.world_size(), &user_),
         sums_run_(job, kSumGroup, members_.all(), sums_) {}
 
   void run() {
@@ -149,7 +149,7 @@ class Serving {
   const std::string name_;
   TableRegister register_;
   MachineRun run_;
-  LinkBorrower borrower_;
+  LinkRegionUser user_;
   SumServer sums_;
   MachineRun sums_run_;
   TableNumbers numbers_{TableNumbers::Kept::by_servers};

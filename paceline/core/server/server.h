@@ -12,7 +12,7 @@
 //
 // Servers also sum arrays that workers push, in place of an all_reduce: the machines are
 // sum_worker.h and sum_server.h, their bytes sum_piece.h. Within a host workers lend their parts
-// (lending/: lender.h, and link_lender.h over the links). The room schedule carries gradients by
+// (regions/: regions.h, and link_regions.h over the links). The room schedule carries gradients by
 // them (table_spec.h, table_numbers.h).
 //
 // A worker that waits for long asks the servers for whom they wait, and names these: on stderr at

@@ -30,7 +30,7 @@ struct GradientEvents {
   // shares its ownership. It is called before the gradient is computed, if it is known which
   // allocation becomes the gradient (gradient_hook.h) and the parameter has no grad. Without
   // it, or when it returns null, libtorch chooses.
-  std::function<std::shared_ptr<void>()> birthplace = {};
+  std::function<std::shared_ptr<void>()> gradient_memory = {};
   // Tells the factor of the gradient before it is added; called after `arriving`. Without it: 1.
   std::function<double()> factor = {};
 };

@@ -12,7 +12,7 @@
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 bool travels_whole(const Means* means, std::size_t dense, const Communicator& group) {
@@ -20,18 +20,18 @@ bool travels_whole(const Means* means, std::size_t dense, const Communicator& gr
 }
 
 std::unique_ptr<Means> make_means(bool is_whole, ScheduledPath& path,
-                                  const std::vector<Parameter>& parameters) {
+                                  const std::vector<replica::Parameter>& parameters) {
   return is_whole ? make_whole_means(path, parameters) : make_own_means();
 }
 
 }  // namespace
 
-std::unique_ptr<Synchrony> make_gradient_averaging(const ModelParts& parts, Communicator& group,
+std::unique_ptr<replica::Synchrony> make_gradient_averaging(const replica::ModelParts& parts, Communicator& group,
                                                    Job* job, const DataParallelOptions& options) {
   return std::make_unique<GradientAveraging>(parts, group, job, options);
 }
 
-GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& group, Job* job,
+GradientAveraging::GradientAveraging(const replica::ModelParts& parts, Communicator& group, Job* job,
                                      const DataParallelOptions& options, Means* means)
     : parameters_(parts.trained()),
       dense_(parts.dense.size()),
@@ -59,7 +59,7 @@ GradientAveraging::~GradientAveraging() {
 
 std::vector<at::Tensor> GradientAveraging::leaves() const {
   std::vector<at::Tensor> leaves;
-  for (const Parameter& parameter : parameters_) leaves.push_back(parameter.tensor);
+  for (const replica::Parameter& parameter : parameters_) leaves.push_back(parameter.tensor);
   return leaves;
 }
 
@@ -67,7 +67,7 @@ std::vector<at::Tensor> GradientAveraging::leaves() const {
 
 bool GradientAveraging::arriving(std::size_t i) {
   step_.failure.rethrow();
-  if (is_dense(i)) drop_if_elsewhere(parameters_[i].tensor);
+  if (is_dense(i)) replica::drop_if_elsewhere(parameters_[i].tensor);
   step_.passes.arriving(i, open_);
   const bool is_sent = !step_.passes.are_accumulating();
   if (is_sent && !open_) begin();
@@ -82,11 +82,11 @@ bool GradientAveraging::arriving(std::size_t i) {
   return false;
 }
 
-std::shared_ptr<void> GradientAveraging::birthplace(std::size_t i) {
+std::shared_ptr<void> GradientAveraging::gradient_memory(std::size_t i) {
   if (!outgoing_.has(i) || !step_.passes.will_send(i) || step_.weight.weight == 0 ||
       step_.passes.has_filled(i) || path_->next_layout())
     return nullptr;
-  return outgoing_.birthplace(i);
+  return outgoing_.gradient_memory(i);
 }
 
 void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
@@ -133,11 +133,11 @@ void GradientAveraging::tell_weight() {
 
 // --- the end of a step ---
 
-void GradientAveraging::steps_by(const Optimizers& optimizers) {
-  step_.facts.compare(fingerprint_of_rates(optimizers));
+void GradientAveraging::steps_by(const replica::Optimizers& optimizers) {
+  step_.facts.compare(replica::fingerprint_of_rates(optimizers));
 }
 
-StepOutcome GradientAveraging::end_step(PerParameterOptimizers* updates) {
+replica::StepOutcome GradientAveraging::end_step(replica::PerParameterOptimizers* updates) {
   step_.failure.rethrow();
   if (step_.passes.is_paused())
     throw_misuse(
@@ -147,21 +147,21 @@ StepOutcome GradientAveraging::end_step(PerParameterOptimizers* updates) {
   const std::string touched = step_.passes.complaint();
   if (!open_) begin();  // no gradient did
   if (updates != nullptr) steps_by(updates->optimizers());
-  StepOutcome outcome = step_.failure.communicating([&] { return collect(updates); });
+  replica::StepOutcome outcome = step_.failure.communicating([&] { return collect(updates); });
   outcome.complaint = touched;
-  if (touched.empty() && outcome.end != StepEnd::over && step_.figures.current().used == 0) {
+  if (touched.empty() && outcome.end != replica::StepEnd::over && step_.figures.current().used == 0) {
     outcome.complaint =
         "no rank made a gradient in this step, though their weights say that there were batches: "
         "call backward() before synchronize() or step(); after synchronize() call "
         "optimizer.step() itself; a rank without a batch says weight(0)";
   }
   const bool steps = outcome.complaint.empty() && updates != nullptr;
-  if (outcome.end == StepEnd::gradients && steps) {
+  if (outcome.end == replica::StepEnd::gradients && steps) {
     const double seconds = updates->update_all();
     stepped(updates->optimizers(), seconds);
-    outcome.end = StepEnd::parameters;
+    outcome.end = replica::StepEnd::parameters;
   }
-  if (outcome.end == StepEnd::under_way && steps) updates->update_from(dense_);
+  if (outcome.end == replica::StepEnd::under_way && steps) updates->update_from(dense_);
   report(outcome);
   step_.failure.communicating([this] { path_->end_step(std::move(step_.figures.observed())); });
   open_ = false;
@@ -174,11 +174,11 @@ StepOutcome GradientAveraging::end_step(PerParameterOptimizers* updates) {
 
 // Sends the buckets that are left. Then it waits for the means and hands them out, or returns while
 // they are on their way.
-StepOutcome GradientAveraging::collect(PerParameterOptimizers* updates) {
+replica::StepOutcome GradientAveraging::collect(replica::PerParameterOptimizers* updates) {
   const StepWeights weights = step_.weights_of_all();
-  StepOutcome outcome{.root = weights.root, .has_writes = weights.has_writes};
+  replica::StepOutcome outcome{.root = weights.root, .has_writes = weights.has_writes};
   if (weights.total == 0) {
-    outcome.end = StepEnd::over;
+    outcome.end = replica::StepEnd::over;
     return outcome;
   }
   outcome.share = weights.share(group_.rank());
@@ -190,20 +190,20 @@ StepOutcome GradientAveraging::collect(PerParameterOptimizers* updates) {
   if (updates != nullptr && means_.layout().plan.crosses_barrier) {
     incoming_.let_come(std::move(used), *updates);
     drop_gradients(dense_);
-    outcome.end = StepEnd::under_way;
+    outcome.end = replica::StepEnd::under_way;
   } else if (!incoming_.publish(used)) {
     drop_gradients(parameters_.size());
-    outcome.end = StepEnd::skipped;
+    outcome.end = replica::StepEnd::skipped;
   }
   return outcome;
 }
 
-void GradientAveraging::stepped(const Optimizers&, double seconds) {
+void GradientAveraging::stepped(const replica::Optimizers&, double seconds) {
   drop_gradients_elsewhere();
   step_.figures.updated(seconds);
 }
 
-void GradientAveraging::report(const StepOutcome& outcome) {
+void GradientAveraging::report(const replica::StepOutcome& outcome) {
   StepReport& current = step_.figures.current();
   path_->report(current);
   current.gradient_memory = static_cast<double>(outgoing_.take_peak_bytes());
@@ -220,7 +220,7 @@ void GradientAveraging::drop_gradients(std::size_t parameters) {
 
 // Autograd, and what this rank contributes to the next step, must not find them.
 void GradientAveraging::drop_gradients_elsewhere() {
-  for (std::size_t i = 0; i < dense_; ++i) drop_if_elsewhere(parameters_[i].tensor);
+  for (std::size_t i = 0; i < dense_; ++i) replica::drop_if_elsewhere(parameters_[i].tensor);
 }
 
 // --- checkpoints ---
@@ -234,15 +234,15 @@ void GradientAveraging::require_between_steps(const char* call) const {
   }
 }
 
-SynchronyState GradientAveraging::state() {
+replica::SynchronyState GradientAveraging::state() {
   require_between_steps("state");
   incoming_.drain();
   return path_->state();
 }
 
-void GradientAveraging::restore(const SavedSynchrony& saved) {
+void GradientAveraging::restore(const replica::SavedSynchrony& saved) {
   require_between_steps("restore");
   path_->restore(saved);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -1,7 +1,7 @@
 // GradientAveraging: synchronous data parallelism. In each step the gradient of every parameter
 // becomes the weighted mean over all ranks (docs/guide/data_parallel.md).
 //
-//   birthplace (from the allocator)   lets the gradient be computed in its slot
+//   gradient_memory (from the allocator)   lets the gradient be computed in its slot
 //   arriving/arrived (from the hooks) moves the gradient into its slot, if it is not there; a
 //                                     bucket whose gradients are all there is sent
 //   end_step                          sends what is left, waits, and hands the means to the
@@ -40,13 +40,13 @@
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
-class GradientAveraging final : public Synchrony {
+class GradientAveraging final : public replica::Synchrony {
  public:
   // `means`: of a group of several ranks; they outlive this. Null: each parameter's grad becomes
   // its whole mean.
-  GradientAveraging(const ModelParts& parts, Communicator& group, Job* job,
+  GradientAveraging(const replica::ModelParts& parts, Communicator& group, Job* job,
                     const DataParallelOptions& options, Means* means = nullptr);
   ~GradientAveraging() override;
   GradientAveraging(const GradientAveraging&) = delete;
@@ -54,29 +54,29 @@ class GradientAveraging final : public Synchrony {
 
   bool arriving(std::size_t i) override;
   void arrived(std::size_t i, bool held_elsewhere) override;
-  std::shared_ptr<void> birthplace(std::size_t i) override;
+  std::shared_ptr<void> gradient_memory(std::size_t i) override;
   void before_use(std::size_t i) override { incoming_.before_use(i); }
-  void weigh(const RankWeight& weight) override { step_.weight = weight; }
-  void follow(ParameterWrites& writes) override { writes_ = &writes; }
+  void weigh(const replica::RankWeight& weight) override { step_.weight = weight; }
+  void follow(replica::ParameterWrites& writes) override { writes_ = &writes; }
   // Tells this rank's weight already before the step's first gradient. It must not change then.
   void tell_weight();
   // Its facts are told on this lane (StepAgreement::watch).
-  void watch_facts(const WatchedLane& lane, std::function<std::string()> where) {
+  void watch_facts(const replica::WatchedLane& lane, std::function<std::string()> where) {
     step_.facts.watch(lane, std::move(where));
   }
   // They pass to StepAgreement.
-  WatchedLane::Call tell_reading(std::size_t unit) { return step_.tell_reading(unit); }
-  void wait_for_reading(const WatchedLane::Call& told) { step_.wait_for_reading(told); }
+  replica::WatchedLane::Call tell_reading(std::size_t unit) { return step_.tell_reading(unit); }
+  void wait_for_reading(const replica::WatchedLane::Call& told) { step_.wait_for_reading(told); }
   // Whether some rank has weight 0 in this step. It waits for all weights. REQUIRES: tell_weight().
   bool has_shadows() { return step_.has_shadows(); }
   void pause(bool paused) override { step_.passes.pause(paused); }
   bool in_step() const override { return open_; }
   bool has_gradients() const override { return open_ || step_.passes.has_accumulated_any(); }
-  void steps_by(const Optimizers& optimizers) override;
+  void steps_by(const replica::Optimizers& optimizers) override;
   // With `updates`, means may be under way still where the schedule crosses the barrier
   // (incoming_means.h).
-  StepOutcome end_step(PerParameterOptimizers* updates) override;
-  void stepped(const Optimizers& optimizers, double seconds) override;
+  replica::StepOutcome end_step(replica::PerParameterOptimizers* updates) override;
+  void stepped(const replica::Optimizers& optimizers, double seconds) override;
   void drain() override { incoming_.drain(); }
   bool is_under_way() const override { return incoming_.are_under_way(); }
   void fail(std::exception_ptr failure) override { step_.failure.set(std::move(failure)); }
@@ -84,9 +84,9 @@ class GradientAveraging final : public Synchrony {
   bool is_lockstep() const override { return true; }
   bool may_differ() const override { return false; }
   void write_consensus() override {}
-  SynchronyState state() override;
+  replica::SynchronyState state() override;
   // Goes on from there: at once where the schedule was decided, else when it is.
-  void restore(const SavedSynchrony& saved) override;
+  void restore(const replica::SavedSynchrony& saved) override;
   const StepReport& report() const override { return step_.figures.last(); }
   const std::vector<schedule::Bucket>& buckets() const override {
     return path_->next_layout() ? path_->next_layout()->groups : means_.layout().groups;
@@ -94,15 +94,15 @@ class GradientAveraging final : public Synchrony {
 
  private:
   void begin();
-  StepOutcome collect(PerParameterOptimizers* updates);
-  void report(const StepOutcome& outcome);
+  replica::StepOutcome collect(replica::PerParameterOptimizers* updates);
+  void report(const replica::StepOutcome& outcome);
   void drop_gradients(std::size_t parameters);
   void drop_gradients_elsewhere();
   void require_between_steps(const char* call) const;
 
   bool is_dense(std::size_t i) const { return i < dense_; }
 
-  const std::vector<Parameter> parameters_;  // the dense ones first
+  const std::vector<replica::Parameter> parameters_;  // the dense ones first
   const std::size_t dense_;
   Communicator& group_;
   GradientStep step_;
@@ -111,12 +111,12 @@ class GradientAveraging final : public Synchrony {
   Means& means_;
   OutgoingBuckets outgoing_;
   IncomingMeans incoming_;
-  const ParameterWrites* writes_ = nullptr;
+  const replica::ParameterWrites* writes_ = nullptr;
   bool open_ = false;  // in a step: from the first gradient to end_step()
 };
 
 // Makes the Synchrony that DataParallel uses.
-std::unique_ptr<Synchrony> make_gradient_averaging(const ModelParts& parts, Communicator& group,
+std::unique_ptr<replica::Synchrony> make_gradient_averaging(const replica::ModelParts& parts, Communicator& group,
                                                    Job* job, const DataParallelOptions& options);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

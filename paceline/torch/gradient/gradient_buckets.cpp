@@ -8,7 +8,7 @@
 
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 // Units of nearly the same size share memory.
@@ -201,4 +201,4 @@ std::size_t GradientBuckets::take_peak_bytes() {
   return pool_.take_peak();
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

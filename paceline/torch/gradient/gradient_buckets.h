@@ -14,7 +14,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/schedule/schedule.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // Memory that is given back and taken again, many times in a step. It holds about as much as was in
 // use at once, so that later steps allocate nothing. THREAD: one. `group` outlives the pool; the
@@ -75,7 +75,7 @@ class GradientBuckets {
   bool is_kept_elsewhere(std::size_t parameter) const;
 
   // The slot's memory, for the parameter's next gradient to be computed into
-  // (GradientEvents::birthplace); null where other code holds it, or was seen to hold it before.
+  // (GradientEvents::gradient_memory); null where other code holds it, or was seen to hold it before.
   // REQUIRES: the bucket is not on its way.
   std::shared_ptr<void> lend(std::size_t parameter);
   // Makes the slot the parameter's grad, with grad's values. True when the bucket moved to other
@@ -116,4 +116,4 @@ class GradientBuckets {
   std::vector<bool> never_again_;                    // by parameter: not to be lent
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 std::vector<int> members_of(const std::vector<schedule::Bucket>& groups) {
   std::vector<int> all;
@@ -69,4 +69,4 @@ int GradientLayout::late_in(const std::vector<schedule::Bucket>& groups,
   return late;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

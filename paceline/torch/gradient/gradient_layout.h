@@ -12,7 +12,7 @@
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/gradient/gradient_buckets.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // The places and the messages of gradients from some step on.
 struct GradientLayout {
@@ -42,4 +42,4 @@ struct GradientLayout {
 // All gradients of the groups, one after the other.
 std::vector<int> members_of(const std::vector<schedule::Bucket>& groups);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -11,7 +11,7 @@
 #include "paceline/core/base/log.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 using schedule::Bucket;
@@ -36,7 +36,7 @@ std::size_t alignment_of(std::string_view codec) {
 
 }  // namespace
 
-GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
+GradientSchedule::GradientSchedule(std::span<const replica::Parameter> dense, int ranks,
                                    const DataParallelOptions& options, Job* with_servers,
                                    double too_close)
     : caps_{options.first_bucket_bytes, options.bucket_bytes},
@@ -48,7 +48,7 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
       chooses_path_(with_servers != nullptr && aggregates_by_forecast(options)),
       path_(with_servers == nullptr || chooses_path_ ? Path::all_to_all : Path::server),
       too_close_(too_close) {
-  for (const Parameter& parameter : dense) {
+  for (const replica::Parameter& parameter : dense) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
     rows_.push_back(matrix_rows(parameter.tensor));
   }
@@ -386,4 +386,4 @@ void GradientSchedule::tell_way(const schedule::Model& model, const Plan& plan) 
                milliseconds(on_path(Path::server, plan)), " ms"));
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

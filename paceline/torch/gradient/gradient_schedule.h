@@ -17,7 +17,7 @@
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // The decisions made so far, as a checkpoint keeps them.
 struct ScheduleDecision {
@@ -40,7 +40,7 @@ class GradientSchedule {
   // that does not fit the parameters' types or `static_order`. `with_servers`: the job whose
   // servers may average; it outlives this. Two plans are tried where their forecasts differ by
   // less than this share of the shorter one, `too_close`.
-  GradientSchedule(std::span<const Parameter> dense, int ranks, const DataParallelOptions& options,
+  GradientSchedule(std::span<const replica::Parameter> dense, int ranks, const DataParallelOptions& options,
                    Job* with_servers = nullptr, double too_close = schedule::PathTrial::kTooClose);
 
   GradientLayout first() const;
@@ -115,4 +115,4 @@ class GradientSchedule {
   schedule::Drift drift_;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

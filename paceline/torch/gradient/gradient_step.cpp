@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 StepWeights GradientStep::weights_of_all() {
   StepWeights weights = figures.waiting([this] {
@@ -26,12 +26,12 @@ std::vector<bool> GradientStep::used_by_any() {
   return used;
 }
 
-WatchedLane::Call GradientStep::tell_reading(std::size_t unit) {
+replica::WatchedLane::Call GradientStep::tell_reading(std::size_t unit) {
   failure.rethrow();
   return failure.communicating([&] { return facts.tell_reading(unit); });
 }
 
-void GradientStep::wait_for_reading(const WatchedLane::Call& told) {
+void GradientStep::wait_for_reading(const replica::WatchedLane::Call& told) {
   failure.communicating([&] { facts.wait_for(told); });
 }
 
@@ -39,4 +39,4 @@ bool GradientStep::has_shadows() {
   return failure.communicating([this] { return facts.weights().shadows > 0; });
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

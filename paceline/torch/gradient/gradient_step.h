@@ -14,7 +14,7 @@
 #include "paceline/torch/gradient/step_figures.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // The failure that ended the communication of a training: it is final, and all later calls throw
 // it.
@@ -52,7 +52,7 @@ auto telling(const When& when, const Call& call) {
 }
 
 struct GradientStep {
-  RankWeight weight;  // of this rank's batch
+  replica::RankWeight weight;  // of this rank's batch
   StepAgreement facts;
   Passes passes;
   StepFigures figures;
@@ -63,10 +63,10 @@ struct GradientStep {
   // Tells for each parameter whether some rank of weight > 0 used it. Waits for all ranks.
   std::vector<bool> used_by_any();
   // They pass to StepAgreement.
-  WatchedLane::Call tell_reading(std::size_t unit);
-  void wait_for_reading(const WatchedLane::Call& told);
+  replica::WatchedLane::Call tell_reading(std::size_t unit);
+  void wait_for_reading(const replica::WatchedLane::Call& told);
   // Whether some rank has weight 0. It waits for all weights. REQUIRES: this rank told its own.
   bool has_shadows();
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

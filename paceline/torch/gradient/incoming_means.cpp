@@ -6,7 +6,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // False: a value overflowed on its way.
 bool IncomingMeans::publish(const std::vector<bool>& used) {
@@ -33,7 +33,7 @@ bool IncomingMeans::wait_for(std::size_t bucket) {
   return step_.figures.waiting([&] { return telling(when, [&] { return means_.wait(bucket); }); });
 }
 
-void IncomingMeans::let_come(std::vector<bool> used, PerParameterOptimizers& updates) {
+void IncomingMeans::let_come(std::vector<bool> used, replica::PerParameterOptimizers& updates) {
   used_ = std::move(used);
   updates_ = &updates;
   in_flight_.assign(means_.layout().groups.size(), true);
@@ -62,4 +62,4 @@ void IncomingMeans::finish_bucket(std::size_t bucket) {
   updates_->update(means_.layout().groups[bucket].gradients);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -12,13 +12,13 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/per_parameter_optimizers.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // THREAD: one. THROWS Error, from every call: what ended the communication.
 class IncomingMeans {
  public:
   // The first `dense` of the parameters may lie in buckets. All outlive this.
-  IncomingMeans(const std::vector<Parameter>& parameters, std::size_t dense, Means& means,
+  IncomingMeans(const std::vector<replica::Parameter>& parameters, std::size_t dense, Means& means,
                 OutgoingBuckets& buckets, GradientStep& step)
       : parameters_(parameters), dense_(dense), means_(means), buckets_(buckets), step_(step) {}
 
@@ -27,7 +27,7 @@ class IncomingMeans {
   bool publish(const std::vector<bool>& used);
 
   // Lets them come; `updates` steps with them.
-  void let_come(std::vector<bool> used, PerParameterOptimizers& updates);
+  void let_come(std::vector<bool> used, replica::PerParameterOptimizers& updates);
   bool are_under_way() const { return are_under_way_; }
   // Updates the parameter, if its means are not back.
   void before_use(std::size_t parameter);
@@ -40,15 +40,15 @@ class IncomingMeans {
   bool wait_for(std::size_t bucket);
   void finish_bucket(std::size_t bucket);
 
-  const std::vector<Parameter>& parameters_;
+  const std::vector<replica::Parameter>& parameters_;
   const std::size_t dense_;
   Means& means_;
   OutgoingBuckets& buckets_;
   GradientStep& step_;
   std::vector<bool> used_;       // by parameter, in the step that is under way
   std::vector<bool> in_flight_;  // by bucket: the step ended, and its means are not back
-  PerParameterOptimizers* updates_ = nullptr;
+  replica::PerParameterOptimizers* updates_ = nullptr;
   bool are_under_way_ = false;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

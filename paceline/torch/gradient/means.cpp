@@ -4,7 +4,7 @@
 
 #include "paceline/torch/gradient/scheduled_path.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 // A rank that has no peers: its gradients are the means, and stay where autograd puts them. There
@@ -25,7 +25,7 @@ class OwnMeans final : public Means {
 // Buckets travel over a path, and each rank gets all of their means.
 class WholeMeans final : public Means {
  public:
-  WholeMeans(ScheduledPath& path, const std::vector<Parameter>& parameters)
+  WholeMeans(ScheduledPath& path, const std::vector<replica::Parameter>& parameters)
       : path_(path), parameters_(parameters) {}
 
   const GradientLayout& layout() const override { return path_.layout(); }
@@ -69,7 +69,7 @@ class WholeMeans final : public Means {
   }
 
   ScheduledPath& path_;
-  const std::vector<Parameter>& parameters_;
+  const std::vector<replica::Parameter>& parameters_;
 };
 
 }  // namespace
@@ -79,8 +79,8 @@ std::unique_ptr<Means> make_own_means() {
 }
 
 std::unique_ptr<Means> make_whole_means(ScheduledPath& path,
-                                        const std::vector<Parameter>& parameters) {
+                                        const std::vector<replica::Parameter>& parameters) {
   return std::make_unique<WholeMeans>(path, parameters);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

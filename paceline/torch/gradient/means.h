@@ -11,7 +11,7 @@
 #include "paceline/torch/gradient/gradient_layout.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 class ScheduledPath;
 
@@ -47,6 +47,6 @@ std::unique_ptr<Means> make_own_means();
 // Over a path that carries; each mean replaces this rank's gradient in its slot. `path` and
 // `parameters`, the dense ones first, outlive it.
 std::unique_ptr<Means> make_whole_means(ScheduledPath& path,
-                                        const std::vector<Parameter>& parameters);
+                                        const std::vector<replica::Parameter>& parameters);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -9,22 +9,22 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 // Tensors like these that have no memory.
-std::vector<at::Tensor> shapes_of(std::span<const Parameter> parameters) {
+std::vector<at::Tensor> shapes_of(std::span<const replica::Parameter> parameters) {
   std::vector<at::Tensor> shapes;
-  for (const Parameter& parameter : parameters)
+  for (const replica::Parameter& parameter : parameters)
     shapes.push_back(at::empty_like(parameter.tensor.detach(), at::TensorOptions(at::kMeta)));
   return shapes;
 }
 
 // Placeholder gradients while the real ones are in flight: to read one would give another number on
 // each rank, or half a sum, and to write one would write into a message. So libtorch refuses both.
-std::vector<at::Tensor> stand_ins_for(std::span<const Parameter> parameters) {
+std::vector<at::Tensor> stand_ins_for(std::span<const replica::Parameter> parameters) {
   std::vector<at::Tensor> stand_ins;
-  for (const Parameter& parameter : parameters) {
+  for (const replica::Parameter& parameter : parameters) {
     stand_ins.push_back(unreadable_like(
         parameter.tensor,
         c10::str("the gradient of '", parameter.name,
@@ -38,7 +38,7 @@ std::vector<at::Tensor> stand_ins_for(std::span<const Parameter> parameters) {
 
 }  // namespace
 
-OutgoingBuckets::OutgoingBuckets(const std::vector<Parameter>& parameters, std::size_t dense,
+OutgoingBuckets::OutgoingBuckets(const std::vector<replica::Parameter>& parameters, std::size_t dense,
                                  Communicator& group, Means& means, GradientStep& step)
     : parameters_(parameters),
       dense_(dense),
@@ -61,7 +61,7 @@ void OutgoingBuckets::lay_out() {
   const GradientLayout& layout = means_.layout();
   with_slots_ = layout.groups.empty() ? 0 : dense_;
   const std::span with_slots(parameters_.data(), with_slots_);
-  buckets_ = std::make_unique<GradientBuckets>(layout.groups, tensors_of(with_slots),
+  buckets_ = std::make_unique<GradientBuckets>(layout.groups, replica::tensors_of(with_slots),
                                                std::span(shapes_).first(with_slots_), group_,
                                                layout.alignment, layout.memory);
   expect_all();
@@ -106,7 +106,7 @@ void OutgoingBuckets::end_step() {
   expect_all();
 }
 
-std::shared_ptr<void> OutgoingBuckets::birthplace(std::size_t i) {
+std::shared_ptr<void> OutgoingBuckets::gradient_memory(std::size_t i) {
   try {
     acquire(buckets_->bucket_of(i), /*in_backward=*/true);
   } catch (const Error&) {  // libtorch is in the middle of an operator: the next event throws it
@@ -237,4 +237,4 @@ void OutgoingBuckets::fill(std::size_t bucket) {
   }
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -17,13 +17,13 @@
 #include "paceline/torch/gradient/means.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // THREAD: one. THROWS Error, from calls that fill buckets: what ended the communication.
 class OutgoingBuckets {
  public:
   // The first `dense` of the parameters may lie in buckets. All outlive this.
-  OutgoingBuckets(const std::vector<Parameter>& parameters, std::size_t dense, Communicator& group,
+  OutgoingBuckets(const std::vector<replica::Parameter>& parameters, std::size_t dense, Communicator& group,
                   Means& means, GradientStep& step);
   ~OutgoingBuckets();
   OutgoingBuckets(const OutgoingBuckets&) = delete;
@@ -34,7 +34,7 @@ class OutgoingBuckets {
   bool has(std::size_t i) const { return i < with_slots_; }
 
   // The memory in which its next gradient shall be computed; null: any. REQUIRES: has(i).
-  std::shared_ptr<void> birthplace(std::size_t i);
+  std::shared_ptr<void> gradient_memory(std::size_t i);
   // Makes its slot its grad, with grad's values. REQUIRES: has(i).
   void claim_slot(std::size_t i, bool held_elsewhere);
   // Its slot holds its gradient, which belongs to the averaging until the step ends.
@@ -70,7 +70,7 @@ class OutgoingBuckets {
   void send(std::size_t bucket);
   std::size_t started() const { return means_.layout().started(is_sent_); }
 
-  const std::vector<Parameter>& parameters_;
+  const std::vector<replica::Parameter>& parameters_;
   const std::size_t dense_;
   Communicator& group_;
   Means& means_;
@@ -84,4 +84,4 @@ class OutgoingBuckets {
   std::vector<bool> is_sent_;         // by bucket
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

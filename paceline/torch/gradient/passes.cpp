@@ -8,7 +8,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 // The bits of a few elements. libtorch's C++ SGD and clip_grad_norm_ write through `.data()`, which
@@ -91,7 +91,7 @@ std::string ParameterWatch::complaint() const {
   return {};
 }
 
-Passes::Passes(const std::vector<Parameter>& parameters, int of_a_step)
+Passes::Passes(const std::vector<replica::Parameter>& parameters, int of_a_step)
     : parameters_(parameters),
       of_a_step_(of_a_step),
       watch_(parameters),
@@ -168,7 +168,7 @@ void Passes::enter_pass(std::size_t i) {
 }
 
 void Passes::require_dense(std::size_t i) const {
-  const Parameter& parameter = parameters_[i];
+  const replica::Parameter& parameter = parameters_[i];
   const at::Tensor& grad = parameter.tensor.grad();
   if (grad.layout() == at::kStrided) return;
   throw_misuse(c10::str("parameter '", parameter.name, "' has a gradient of layout ", grad.layout(),
@@ -199,4 +199,4 @@ std::vector<bool> Passes::used() const {
   return used;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -9,14 +9,14 @@
 
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // Were parameters or gradients touched between backward() and the end of the step? Then the
 // replicas would drift apart, or a gradient in flight would be overwritten.
 class ParameterWatch {
  public:
   // `parameters` outlives this.
-  explicit ParameterWatch(const std::vector<Parameter>& parameters)
+  explicit ParameterWatch(const std::vector<replica::Parameter>& parameters)
       : parameters_(parameters), seen_(parameters.size()) {}
 
   // The parameter and its grad are from now on to stay as they are.
@@ -43,14 +43,14 @@ class ParameterWatch {
     bool is_hidden = false;  // it has no values to look at
   };
 
-  const std::vector<Parameter>& parameters_;
+  const std::vector<replica::Parameter>& parameters_;
   std::vector<Seen> seen_;
 };
 
 class Passes {
  public:
   // `parameters` outlive this. A step has `of_a_step` passes; the last one sends the sum.
-  Passes(const std::vector<Parameter>& parameters, int of_a_step);
+  Passes(const std::vector<replica::Parameter>& parameters, int of_a_step);
 
   // While it is true, passes only accumulate, and do not count.
   void pause(bool paused) { is_paused_ = paused; }
@@ -109,7 +109,7 @@ class Passes {
   void enter_pass(std::size_t i);
   void refuse_second_pass(std::size_t i) const;
 
-  const std::vector<Parameter>& parameters_;
+  const std::vector<replica::Parameter>& parameters_;
   const int of_a_step_;
   ParameterWatch watch_;
   bool is_paused_ = false;
@@ -118,4 +118,4 @@ class Passes {
   std::vector<Made> made_;  // by parameter
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -7,7 +7,7 @@
 #include "paceline/core/schedule/order/costs.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 constexpr const char *kCollective = "collective", *kServer = "server", *kAutomatic = "automatic";
@@ -56,7 +56,7 @@ const schedule::Policy* policy_of(const DataParallelOptions& options) {
 }
 
 std::optional<compress::Compression> checked_compression(const std::string& text,
-                                                         std::span<const Parameter> parameters,
+                                                         std::span<const replica::Parameter> parameters,
                                                          int ranks) {
   if (text == schedule::kUncompressed) return std::nullopt;
   const auto compression = compress::parse_compression(text, compress::built_in_methods());
@@ -64,7 +64,7 @@ std::optional<compress::Compression> checked_compression(const std::string& text
     throw_misuse(c10::str("DataParallelOptions::compression: ", compression.error().what, " (or ",
                           schedule::kUncompressed, ")"));
   }
-  for (const Parameter& parameter : parameters) {
+  for (const replica::Parameter& parameter : parameters) {
     if (parameter.tensor.scalar_type() != at::kFloat) {
       throw_misuse(c10::str("DataParallelOptions::compression: '", text,
                             "' compresses gradients of float32, and parameter '", parameter.name,
@@ -83,9 +83,9 @@ std::size_t matrix_rows(const at::Tensor& tensor) {
 }
 
 WholeTensors whole_tensors_of(const compress::Compression& compression,
-                              std::span<const Parameter> parameters) {
+                              std::span<const replica::Parameter> parameters) {
   int vectors = 0, short_ones = 0;
-  for (const Parameter& parameter : parameters) {
+  for (const replica::Parameter& parameter : parameters) {
     const auto elements = static_cast<std::size_t>(parameter.tensor.numel());
     const std::size_t rows = matrix_rows(parameter.tensor);
     if (elements == 0 || !compression.leaves_whole({.rows = rows, .columns = elements / rows}, 0))
@@ -105,8 +105,8 @@ WholeTensors whole_tensors_of(const compress::Compression& compression,
           .are_all = whole == static_cast<int>(parameters.size())};
 }
 
-void require_one_type(std::string_view what, std::span<const Parameter> parameters) {
-  for (const Parameter& parameter : parameters) {
+void require_one_type(std::string_view what, std::span<const replica::Parameter> parameters) {
+  for (const replica::Parameter& parameter : parameters) {
     if (parameter.tensor.scalar_type() == parameters.front().tensor.scalar_type()) continue;
     throw_misuse(c10::str(
         "DataParallelOptions::schedule: '", what,
@@ -134,4 +134,4 @@ bool aggregates_by_forecast(const DataParallelOptions& options) {
   return options.aggregate == kAutomatic;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

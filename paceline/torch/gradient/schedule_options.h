@@ -14,7 +14,7 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/replica.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 inline constexpr std::string_view kBuckets = "buckets";
 
@@ -25,11 +25,11 @@ const schedule::Policy* policy_of(const DataParallelOptions& options);
 // Nothing: no compression. THROWS Error (misuse): there is none of this name, its settings do not
 // fit the number of ranks, or a parameter is not of f32.
 std::optional<compress::Compression> checked_compression(const std::string& text,
-                                                         std::span<const Parameter> parameters,
+                                                         std::span<const replica::Parameter> parameters,
                                                          int ranks);
 
 // THROWS Error (misuse), in the name of the schedule `what`.
-void require_one_type(std::string_view what, std::span<const Parameter> parameters);
+void require_one_type(std::string_view what, std::span<const replica::Parameter> parameters);
 
 // The number of rows, as in schedule::Tensor.
 std::size_t matrix_rows(const at::Tensor& tensor);
@@ -40,7 +40,7 @@ struct WholeTensors {
   bool are_all = false;
 };
 WholeTensors whole_tensors_of(const compress::Compression& compression,
-                              std::span<const Parameter> parameters);
+                              std::span<const replica::Parameter> parameters);
 
 // DataParallelOptions::aggregate says who averages the gradients: the job whose servers may average
 // the gradients of these ranks; null: the ranks do it, also under "automatic" where servers do not
@@ -51,4 +51,4 @@ Job* job_with_servers(const Communicator& group, Job* job, const DataParallelOpt
 // Whether forecasts decide which of both averages.
 bool aggregates_by_forecast(const DataParallelOptions& options);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

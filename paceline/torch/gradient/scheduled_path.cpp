@@ -10,7 +10,7 @@
 #include "paceline/torch/gradient/schedule_options.h"
 #include "paceline/torch/replica/agreement.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 // The lines in which all ranks must agree.
@@ -47,7 +47,7 @@ ScheduleDecision decision_of(const Json& json) {
 
 }  // namespace
 
-ScheduledPath::ScheduledPath(std::span<const Parameter> dense, Communicator& group, Job* job,
+ScheduledPath::ScheduledPath(std::span<const replica::Parameter> dense, Communicator& group, Job* job,
                              const DataParallelOptions& options, bool carries,
                              std::function<void()> drain)
     : dense_(dense),
@@ -108,13 +108,13 @@ void ScheduledPath::restore_codecs(std::vector<std::byte> state) {
   else if (!state.empty()) path_->restore(state, layout.parameters());
 }
 
-SynchronyState ScheduledPath::state() {
+replica::SynchronyState ScheduledPath::state() {
   const TrainingState state{.options = schedule_.options(), .decision = schedule_.decision()};
   return {.values = json_of(state), .own = codec_state()};
 }
 
 // The state of compression for this rank of this number of ranks.
-std::vector<std::byte> ScheduledPath::own_part_of(const SavedSynchrony& saved) const {
+std::vector<std::byte> ScheduledPath::own_part_of(const replica::SavedSynchrony& saved) const {
   std::vector<std::byte> own;
   if (saved.ranks == group_.size()) {
     own = saved.own(group_.rank());
@@ -125,7 +125,7 @@ std::vector<std::byte> ScheduledPath::own_part_of(const SavedSynchrony& saved) c
   }
   if (own.empty()) return own;
   std::vector<std::size_t> elements;
-  for (const Parameter& parameter : dense_)
+  for (const replica::Parameter& parameter : dense_)
     elements.push_back(static_cast<std::size_t>(parameter.tensor.numel()));
   const auto state = compress::saved_state_of(own).value();
   check_fits(state, group_.rank(), group_.size(), elements).value();
@@ -134,7 +134,7 @@ std::vector<std::byte> ScheduledPath::own_part_of(const SavedSynchrony& saved) c
 }
 
 // A rank that cannot restore its part tells the others before it throws, so that none waits for it.
-void ScheduledPath::restore(const SavedSynchrony& saved) {
+void ScheduledPath::restore(const replica::SavedSynchrony& saved) {
   TrainingState state;
   std::vector<std::byte> own;
   std::optional<Error> refusal;
@@ -145,7 +145,7 @@ void ScheduledPath::restore(const SavedSynchrony& saved) {
     refusal = error;
   }
   if (group_.size() > 1 && !dense_.empty()) {
-    require_agreement(group_, refusal ? std::vector{c10::str("refuses: ", refusal->what())}
+    replica::require_agreement(group_, refusal ? std::vector{c10::str("refuses: ", refusal->what())}
                                       : lines_of(state, own));
   }
   if (refusal) throw Error(*refusal);
@@ -180,4 +180,4 @@ TrainingState training_state_of(const Json& json) {
   }
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

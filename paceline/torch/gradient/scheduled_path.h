@@ -21,14 +21,14 @@
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 class ScheduledPath {
  public:
   // `dense` outlive this. `carries`: gradients travel by it; if not, there is no path, and it only
   // keeps what checkpoints have. `drain` waits until nothing is under way; it is called before
   // another path takes this one's place. Collective.
-  ScheduledPath(std::span<const Parameter> dense, Communicator& group, Job* job,
+  ScheduledPath(std::span<const replica::Parameter> dense, Communicator& group, Job* job,
                 const DataParallelOptions& options, bool carries, std::function<void()> drain);
 
   GradientSchedule& schedule() { return schedule_; }
@@ -46,17 +46,17 @@ class ScheduledPath {
   void end_step(schedule::ObservedStep step);
 
   // See Synchrony.
-  SynchronyState state();
-  void restore(const SavedSynchrony& saved);
+  replica::SynchronyState state();
+  void restore(const replica::SavedSynchrony& saved);
 
  private:
   void go_on_with(GradientLayout layout);
   const GradientLayout& layout_of_path() const { return next_layout_ ? *next_layout_ : layout_; }
   std::vector<std::byte> codec_state();
   void restore_codecs(std::vector<std::byte> state);
-  std::vector<std::byte> own_part_of(const SavedSynchrony& saved) const;
+  std::vector<std::byte> own_part_of(const replica::SavedSynchrony& saved) const;
 
-  const std::span<const Parameter> dense_;
+  const std::span<const replica::Parameter> dense_;
   Communicator& group_;
   Job* const with_servers_;  // whose servers may form the means; null: the group does
   GradientSchedule schedule_;
@@ -81,4 +81,4 @@ JsonReader::Json json_of(const TrainingState& state);
 // THROWS Error (io): it is not what json_of() makes.
 TrainingState training_state_of(const JsonReader::Json& json);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

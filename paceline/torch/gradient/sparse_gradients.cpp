@@ -7,7 +7,7 @@
 
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 // Rows in rising order, each once.
@@ -62,7 +62,7 @@ struct Gathering {
 
 }  // namespace
 
-void average_sparse(Communicator& group, std::span<const Parameter> parameters,
+void average_sparse(Communicator& group, std::span<const replica::Parameter> parameters,
                     const std::vector<bool>& used, const StepWeights& weights) {
   const bool is_mean_already = group.size() == 1;
   if (is_mean_already || std::ranges::find(used, true) == used.end()) return;
@@ -105,4 +105,4 @@ void average_sparse(Communicator& group, std::span<const Parameter> parameters,
   }
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

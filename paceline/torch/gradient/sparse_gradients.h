@@ -16,13 +16,13 @@
 #include "paceline/torch/gradient/step_agreement.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // The grad of each parameter that is `used` (by some rank of weight > 0; the same on all ranks)
 // becomes the weighted mean over all ranks: coalesced, of layout sparse, one sparse dimension; a
 // rank contributes what its grad holds. The others stay, and so do all in a group of one rank. All
 // ranks of the group call it together. REQUIRES: weights.total > 0.
-void average_sparse(Communicator& group, std::span<const Parameter> parameters,
+void average_sparse(Communicator& group, std::span<const replica::Parameter> parameters,
                     const std::vector<bool>& used, const StepWeights& weights);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -10,7 +10,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 constexpr std::size_t kFacts = 4;  // of each rank
@@ -70,7 +70,7 @@ StepAgreement::~StepAgreement() {
     told_weights_.work.keep(std::make_shared<std::vector<double>>(std::move(buffer_)));
 }
 
-void StepAgreement::tell_weight(const RankWeight& own, bool has_written) {
+void StepAgreement::tell_weight(const replica::RankWeight& own, bool has_written) {
   own_ = own;
   has_told_weight_ = true;
   const auto first = kFacts * static_cast<std::size_t>(group_.rank());
@@ -107,7 +107,7 @@ const StepWeights& StepAgreement::weights() {
 }
 
 // The length tells the unit, so that a mismatch does.
-WatchedLane::Call StepAgreement::tell_reading(std::size_t unit) {
+replica::WatchedLane::Call StepAgreement::tell_reading(std::size_t unit) {
   auto word = std::make_shared<std::vector<std::int8_t>>(unit + 1);
   auto told = lane_.call(
       [&] { return group_.all_reduce(buffer_of(std::span(*word)), {.op = ReduceOp::max}); });
@@ -115,7 +115,7 @@ WatchedLane::Call StepAgreement::tell_reading(std::size_t unit) {
   return told;
 }
 
-void StepAgreement::wait_for(const WatchedLane::Call& told) {
+void StepAgreement::wait_for(const replica::WatchedLane::Call& told) {
   lane_.wait(told, [this] { return "to read parameters" + where_(); });
 }
 
@@ -143,4 +143,4 @@ void StepAgreement::end() {
   has_difference_ = false;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

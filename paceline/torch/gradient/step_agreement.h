@@ -19,7 +19,7 @@
 #include "paceline/torch/replica/synchrony.h"
 #include "paceline/torch/replica/watch/wait_watch.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 // The weights of all ranks in a step.
 struct StepWeights {
@@ -46,16 +46,16 @@ class StepAgreement {
   StepAgreement& operator=(const StepAgreement&) = delete;
 
   // From here on calls are made on this lane. `where` tells what this rank did last, for texts.
-  void watch(const WatchedLane& lane, std::function<std::string()> where) {
+  void watch(const replica::WatchedLane& lane, std::function<std::string()> where) {
     lane_ = lane;
     where_ = std::move(where);
   }
 
   // Tells this rank's weight, once a step, and whether the program wrote into its parameters since
   // the last one. It does not wait.
-  void tell_weight(const RankWeight& own, bool has_written = false);
+  void tell_weight(const replica::RankWeight& own, bool has_written = false);
   bool has_told_weight() const { return has_told_weight_; }
-  const RankWeight& told() const { return own_; }  // REQUIRES: it has
+  const replica::RankWeight& told() const { return own_; }  // REQUIRES: it has
   // Whether all ranks have told theirs.
   bool knows_weights() const { return has_told_weight_ && told_weights_.work.done(); }
   // Waits for them. THROWS Error (mismatch): some ranks said their weight, and others did not; a
@@ -69,8 +69,8 @@ class StepAgreement {
   // Tells that this rank is about to read parameters that ranks must gather together, outside of
   // training, the first of them in this unit. The others must tell the same: ranks that do
   // something else on the group are named. It does not wait; wait_for() does.
-  WatchedLane::Call tell_reading(std::size_t unit);
-  void wait_for(const WatchedLane::Call& told);
+  replica::WatchedLane::Call tell_reading(std::size_t unit);
+  void wait_for(const replica::WatchedLane::Call& told);
 
   // Tells which parameters this rank used, and waits until it is known which of them some rank did.
   // All ranks have as many. THROWS Error (mismatch): a rank ends a step of another training.
@@ -84,16 +84,16 @@ class StepAgreement {
  private:
   Communicator& group_;
   const std::uint64_t training_;
-  WatchedLane lane_;
+  replica::WatchedLane lane_;
   std::function<std::string()> where_ = [] { return std::string(); };
-  RankWeight own_;
+  replica::RankWeight own_;
   bool has_told_weight_ = false;
   // Four for each rank: its weight, 1 if that was said, 1 if the program wrote, and the training.
   std::vector<double> buffer_;
-  WatchedLane::Call told_weights_;
+  replica::WatchedLane::Call told_weights_;
   std::optional<StepWeights> weights_;
   std::uint64_t compared_ = 0;
   bool has_difference_ = false;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

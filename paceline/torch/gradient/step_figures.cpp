@@ -8,12 +8,12 @@
 
 #include "paceline/torch/gradient/gradient_layout.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
-double bytes_of_gradients(std::span<const Parameter> dense) {
+double bytes_of_gradients(std::span<const replica::Parameter> dense) {
   double bytes = 0;
-  for (const Parameter& parameter : dense)
+  for (const replica::Parameter& parameter : dense)
     bytes += static_cast<double>(parameter.tensor.numel()) *
              static_cast<double>(parameter.tensor.element_size());
   return bytes;
@@ -21,7 +21,7 @@ double bytes_of_gradients(std::span<const Parameter> dense) {
 
 }  // namespace
 
-StepFigures::StepFigures(std::span<const Parameter> dense, const Communicator& group, Job* job)
+StepFigures::StepFigures(std::span<const replica::Parameter> dense, const Communicator& group, Job* job)
     : bytes_(bytes_of_gradients(dense)), recorder_(recorder_of(dense, group, job)) {}
 
 void StepFigures::pass_accumulated() {
@@ -52,13 +52,13 @@ void StepFigures::updated(double seconds) {
 }
 
 // The dense gradients count, uncompressed.
-void StepFigures::report(StepEnd end, const std::vector<schedule::Bucket>& buckets) {
+void StepFigures::report(replica::StepEnd end, const std::vector<schedule::Bucket>& buckets) {
   current_.buckets = static_cast<int>(buckets.size());
   current_.late = GradientLayout::late_in(buckets, observed_.arrived);
-  current_.overflowed = end == StepEnd::skipped;
+  current_.overflowed = end == replica::StepEnd::skipped;
   current_.waited_seconds = std::exchange(waited_, 0);
   current_.exchange = last_.exchange;
-  if (has_peers_ && end != StepEnd::over) {
+  if (has_peers_ && end != replica::StepEnd::over) {
     current_.exchange.period = 1;
     ++current_.exchange.exchanges;
     current_.exchange.bytes += bytes_ - current_.coded_bytes + current_.wire_bytes;
@@ -69,7 +69,7 @@ void StepFigures::report(StepEnd end, const std::vector<schedule::Bucket>& bucke
   observed_.seconds = since_last_step_.seconds();
 }
 
-void StepFigures::record(const RankWeight& weight, int passes) {
+void StepFigures::record(const replica::RankWeight& weight, int passes) {
   if (recorder_ == nullptr) return;
   // The last pass of a window is recorded: earlier ones are no part of its forward pass.
   schedule::ObservedStep pass = observed_;
@@ -86,13 +86,13 @@ void StepFigures::begin_next() {
   updated_at_ = last_pass_ended_ = 0;
 }
 
-std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const Parameter> dense,
+std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const replica::Parameter> dense,
                                                     const Communicator& group, Job* job) {
   if (job == nullptr || job->rank() != 0 || group.rank() != 0) return nullptr;
   const std::string& file = job->record_file();
   if (file.empty()) return nullptr;
   std::vector<schedule::Tensor> tensors;
-  for (const Parameter& parameter : dense) {
+  for (const replica::Parameter& parameter : dense) {
     tensors.push_back({.bytes = parameter.tensor.nbytes(),
                        .rows = matrix_rows(parameter.tensor),
                        .name = parameter.name});
@@ -100,4 +100,4 @@ std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const Parameter> d
   return std::make_unique<observe::ModelRecorder>(file, std::move(tensors));
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

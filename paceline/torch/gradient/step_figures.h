@@ -16,12 +16,12 @@
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 
 class StepFigures {
  public:
   // `dense`: the parameters whose gradients count. `job`: of the group; null: unknown.
-  StepFigures(std::span<const Parameter> dense, const Communicator& group, Job* job);
+  StepFigures(std::span<const replica::Parameter> dense, const Communicator& group, Job* job);
 
   StepReport& current() { return current_; }        // of the step that runs
   const StepReport& last() const { return last_; }  // of the last one that ended
@@ -44,11 +44,11 @@ class StepFigures {
   void updated(double seconds);
 
   // The step has ended so. What others know of it stands in current() already.
-  void report(StepEnd end, const std::vector<schedule::Bucket>& buckets);
+  void report(replica::StepEnd end, const std::vector<schedule::Bucket>& buckets);
   // The times that were seen in the step that has ended.
   schedule::ObservedStep& observed() { return observed_; }
   // Adds it to the record of the model, if there is one; `passes`: of the step.
-  void record(const RankWeight& weight, int passes);
+  void record(const replica::RankWeight& weight, int passes);
   void begin_next();
 
  private:
@@ -69,7 +69,7 @@ class StepFigures {
 // Records the model of a training's steps, from the gradients of `dense`, as a file for `paceline
 // profile`. Returns nothing unless the environment asks for it (PACELINE_RECORD), and this is rank
 // 0 of the job and of the group. THROWS Error (io): the file cannot be written.
-std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const Parameter> dense,
+std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const replica::Parameter> dense,
                                                     const Communicator& group, Job* job);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

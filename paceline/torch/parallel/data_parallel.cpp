@@ -16,7 +16,7 @@
 
 namespace paceline {
 
-using parallel::Parameter;
+using replica::Parameter;
 
 DataParallel::DataParallel(parallel::TrainedParts trained, Communicator& group, Job* job,
                            const DataParallelOptions& options, torch::nn::Module* model,
@@ -25,7 +25,7 @@ DataParallel::DataParallel(parallel::TrainedParts trained, Communicator& group, 
       mesh_(mesh),
       precision_(std::make_unique<precision::Choice>(trained.choice)),
       halved_(std::make_unique<precision::HalvedTensors>(std::move(trained.halved))),
-      replicas_(std::make_unique<parallel::Replicas>(
+      replicas_(std::make_unique<replica::Replicas>(
           std::move(trained.parts), group, job, options, &strategy::make_synchrony,
           precision::make_numbers(trained.choice, mesh))) {
   parallel::warn_of_a_slow_processor(*precision_, job != nullptr ? job->world() : group);
@@ -68,10 +68,10 @@ std::weak_ptr<const void> DataParallel::life() const {
   return replicas_->life();
 }
 
-parallel::RankWeight DataParallel::said_weight() const {
+replica::RankWeight DataParallel::said_weight() const {
   return replicas_->weight();
 }
-void DataParallel::restore_weight(parallel::RankWeight weight) {
+void DataParallel::restore_weight(replica::RankWeight weight) {
   replicas_->restore_weight(weight);
   if (layers_) layers_->weigh(weight.weight);
 }
@@ -181,8 +181,8 @@ void DataParallel::synchrony(const std::string& text) {
   if (layers_) layers_->require_lockstep();
 }
 
-DataParallel::Consensus::Consensus(parallel::Replicas& replicas)
-    : held_(std::make_unique<parallel::Consensus>(replicas)) {}
+DataParallel::Consensus::Consensus(replica::Replicas& replicas)
+    : held_(std::make_unique<replica::Consensus>(replicas)) {}
 DataParallel::Consensus::Consensus(Consensus&&) noexcept = default;
 DataParallel::Consensus::~Consensus() = default;
 
@@ -203,7 +203,7 @@ const std::vector<schedule::Bucket>& DataParallel::buckets() const {
   return replicas_->synchrony().buckets();
 }
 
-parallel::Replicas& DataParallel::replicas() {
+replica::Replicas& DataParallel::replicas() {
   return *replicas_;
 }
 

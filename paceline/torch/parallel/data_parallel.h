@@ -37,13 +37,16 @@
 
 namespace paceline {
 
-namespace parallel {
+namespace replica {
 struct Parameter;
 struct RankWeight;
-struct TrainedParts;
 class Consensus;
-class LayersOverRanks;
 class Replicas;
+}  // namespace replica
+
+namespace parallel {
+struct TrainedParts;
+class LayersOverRanks;
 }  // namespace parallel
 
 namespace precision {
@@ -76,9 +79,9 @@ class DataParallel {
   DataParallel(torch::nn::Module& model, DeviceMesh& mesh, const DataParallelOptions& options = {});
   // Parameters without a model, under the names that messages shall use
   // (replica/parts/model_parts.h).
-  DataParallel(const std::vector<parallel::Parameter>& parameters, Job& job,
+  DataParallel(const std::vector<replica::Parameter>& parameters, Job& job,
                const DataParallelOptions& options = {});
-  DataParallel(const std::vector<parallel::Parameter>& parameters, Communicator& group,
+  DataParallel(const std::vector<replica::Parameter>& parameters, Communicator& group,
                const DataParallelOptions& options = {});
   // The same for torch::nn::Sequential, std::shared_ptr<Model> and the like.
   template <typename Holder, typename Where>
@@ -230,8 +233,8 @@ class DataParallel {
 
    private:
     friend class DataParallel;
-    explicit Consensus(parallel::Replicas& replicas);
-    std::unique_ptr<parallel::Consensus> held_;
+    explicit Consensus(replica::Replicas& replicas);
+    std::unique_ptr<replica::Consensus> held_;
   };
   [[nodiscard]] Consensus consensus();
 
@@ -257,15 +260,15 @@ class DataParallel {
   const StepReport& last_step() const;
 
   // For other rooms of Paceline, such as checkpoint.
-  parallel::Replicas& replicas();
+  replica::Replicas& replicas();
   torch::nn::Module* model() const;  // null: it was made of parameters
 
  private:
   friend class JoinedLoop;
   friend class DistributedOptimizer;
   std::weak_ptr<const void> life() const;  // expires when this ends
-  parallel::RankWeight said_weight() const;
-  void restore_weight(parallel::RankWeight weight);
+  replica::RankWeight said_weight() const;
+  void restore_weight(replica::RankWeight weight);
   // THROWS Error (misuse): `optimizer` would step a parameter whose gradient is not averaged.
   void require_own_gradients(const torch::optim::Optimizer& optimizer) const;
 
@@ -279,7 +282,7 @@ class DataParallel {
   const std::unique_ptr<const precision::Choice> precision_;
   // They end after the replicas, which look after gradients.
   const std::unique_ptr<precision::HalvedTensors> halved_;
-  const std::unique_ptr<parallel::Replicas> replicas_;
+  const std::unique_ptr<replica::Replicas> replicas_;
   std::unique_ptr<parallel::LayersOverRanks> layers_;  // null: no model
 };
 

@@ -8,8 +8,8 @@
 namespace paceline {
 namespace {
 
-std::vector<parallel::Parameter> parameters_of(const torch::optim::Optimizer& optimizer) {
-  std::vector<parallel::Parameter> parameters;
+std::vector<replica::Parameter> parameters_of(const torch::optim::Optimizer& optimizer) {
+  std::vector<replica::Parameter> parameters;
   for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
     const auto& tensors = optimizer.param_groups()[g].params();
     for (std::size_t i = 0; i < tensors.size(); ++i)

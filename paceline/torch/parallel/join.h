@@ -45,7 +45,7 @@ class JoinedLoop {
  private:
   DataParallel& parallel_;
   const std::weak_ptr<const void> life_;  // of it
-  parallel::RankWeight before_;
+  replica::RankWeight before_;
   std::int64_t steps_ = 0;
   bool has_batch_ = false;
 };

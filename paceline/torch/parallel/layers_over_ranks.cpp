@@ -6,7 +6,7 @@
 
 namespace paceline::parallel {
 
-LayersOverRanks::LayersOverRanks(torch::nn::Module& model, Replicas& replicas, DeviceMesh* mesh,
+LayersOverRanks::LayersOverRanks(torch::nn::Module& model, replica::Replicas& replicas, DeviceMesh* mesh,
                                  std::uint64_t dropout_seed)
     : replicas_(replicas) {
   place_in_batch(mesh != nullptr ? mesh->group("dp") : replicas.group());
@@ -43,7 +43,7 @@ void LayersOverRanks::give_norms_a_group() {
   Communicator& group = replicas_.group();
   norms_ = group.size() > 1 ? group.split(0) : nullptr;
   ranks_->group = norms_.get();
-  ranks_->lane = {replicas_.synchrony().watch(), WaitWatch::Lane::layers};
+  ranks_->lane = {replicas_.synchrony().watch(), replica::WaitWatch::Lane::layers};
 }
 
 void LayersOverRanks::rebind() {

@@ -21,7 +21,7 @@ class LayersOverRanks {
  public:
   // `replicas` outlive this. `mesh`: says which rows of the batch this rank has; null: each rank of
   // the group is a replica. Collective.
-  LayersOverRanks(torch::nn::Module& model, Replicas& replicas, DeviceMesh* mesh,
+  LayersOverRanks(torch::nn::Module& model, replica::Replicas& replicas, DeviceMesh* mesh,
                   std::uint64_t dropout_seed);
   ~LayersOverRanks();
   LayersOverRanks(const LayersOverRanks&) = delete;
@@ -40,7 +40,7 @@ class LayersOverRanks {
   void give_norms_a_group();
   void place_in_batch(const Communicator& replicas);
 
-  Replicas& replicas_;
+  replica::Replicas& replicas_;
   const std::shared_ptr<tensor::DropoutClock> dropouts_ = std::make_shared<tensor::DropoutClock>();
   std::unique_ptr<Communicator> norms_;  // of the SyncBatchNorms; none: one rank, or no such layer
   const std::shared_ptr<BatchRanks> ranks_ = std::make_shared<BatchRanks>();

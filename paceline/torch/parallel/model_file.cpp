@@ -63,11 +63,11 @@ void write_archive(torch::serialize::OutputArchive& archive, Disk::File& to) {
 
 }  // namespace
 
-WholeState::WholeState(Replicas& replicas) : replicas_(replicas), held_(replicas.held_whole()) {
+WholeState::WholeState(replica::Replicas& replicas) : replicas_(replicas), held_(replicas.held_whole()) {
   const at::NoGradGuard no_grad;
-  const ModelParts& parts = replicas.parts();
+  const replica::ModelParts& parts = replicas.parts();
   const bool has_masters = !replicas.masters().empty();
-  const auto add = [&](const Parameter& each) {
+  const auto add = [&](const replica::Parameter& each) {
     at::Tensor value = each.tensor.detach();
     if (!parts.placements.is_whole(each.tensor))
       value = parts.placements.gathered(each.tensor, value);
@@ -76,8 +76,8 @@ WholeState::WholeState(Replicas& replicas) : replicas_(replicas), held_(replicas
       value = value.to(at::kFloat);
     tensors_.push_back({each.name, each.leaf(), std::move(value)});
   };
-  for (const Parameter& each : parts.trained_and_frozen()) add(each);
-  for (const Parameter& each : parts.buffers) add(each);
+  for (const replica::Parameter& each : parts.trained_and_frozen()) add(each);
+  for (const replica::Parameter& each : parts.buffers) add(each);
 }
 
 at::Tensor WholeState::value_of(const at::Tensor& tensor) const {

@@ -26,7 +26,7 @@ struct WholeTensor {
 // buffers, each once. Collective, between steps; also while consensus() or gathered() is in force.
 class WholeState {
  public:
-  explicit WholeState(Replicas& replicas);
+  explicit WholeState(replica::Replicas& replicas);
   const std::vector<WholeTensor>& tensors() const { return tensors_; }
   // The value of a tensor of the model; undefined: it is another one.
   at::Tensor value_of(const at::Tensor& tensor) const;
@@ -36,7 +36,7 @@ class WholeState {
   std::string told_by_first_rank(std::string text) const;
 
  private:
-  Replicas& replicas_;
+  replica::Replicas& replicas_;
   std::shared_ptr<void> held_;
   std::vector<WholeTensor> tensors_;
 };

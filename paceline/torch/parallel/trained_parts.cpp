@@ -45,10 +45,10 @@ void require_split_layers(DeviceMesh& mesh) {
 }
 
 // `mesh`: null: none was given, so each rank of the group is a replica.
-ModelParts split_parts_of(const torch::nn::Module& model, DeviceMesh* mesh,
+replica::ModelParts split_parts_of(const torch::nn::Module& model, DeviceMesh* mesh,
                           const DataParallelOptions& options) {
   if (mesh != nullptr) require_no_servers_beside(*mesh, options.synchrony);
-  ModelParts parts = parts_of(model, options.sparse);
+  replica::ModelParts parts = replica::parts_of(model, options.sparse);
   parts.placements = tensor::placements_of(model);
   const bool is_split = parts.placements.group() != nullptr;
   if (mesh != nullptr && is_split) require_synchronous(options);
@@ -85,7 +85,7 @@ void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony) {
 
 TrainedParts trained_parts_of(torch::nn::Module& model, DeviceMesh* mesh,
                               const DataParallelOptions& options) {
-  ModelParts parts = split_parts_of(model, mesh, options);
+  replica::ModelParts parts = split_parts_of(model, mesh, options);
   const precision::Choice choice = checked_choice(options, true);
   if (choice.mode == precision::Mode::o1) precision::require_float32(parts);
   if (choice.mode != precision::Mode::o2) return {std::move(parts), choice};
@@ -95,9 +95,9 @@ TrainedParts trained_parts_of(torch::nn::Module& model, DeviceMesh* mesh,
   return {std::move(parts), choice, std::move(halved)};
 }
 
-TrainedParts trained_parts_of(const std::vector<Parameter>& parameters,
+TrainedParts trained_parts_of(const std::vector<replica::Parameter>& parameters,
                               const DataParallelOptions& options) {
-  ModelParts parts = parts_of(parameters, options.sparse);
+  replica::ModelParts parts = replica::parts_of(parameters, options.sparse);
   return {std::move(parts), checked_choice(options, false)};
 }
 

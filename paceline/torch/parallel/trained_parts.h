@@ -15,7 +15,7 @@
 namespace paceline::parallel {
 
 struct TrainedParts {
-  ModelParts parts;
+  replica::ModelParts parts;
   precision::Choice choice = {};
   precision::HalvedTensors halved = {};  // that have 16 bits as long as they are trained
 };
@@ -25,7 +25,7 @@ struct TrainedParts {
 TrainedParts trained_parts_of(torch::nn::Module& model, DeviceMesh* mesh,
                               const DataParallelOptions& options);
 // The same for parameters alone.
-TrainedParts trained_parts_of(const std::vector<Parameter>& parameters,
+TrainedParts trained_parts_of(const std::vector<replica::Parameter>& parameters,
                               const DataParallelOptions& options);
 
 // THROWS Error (misuse): ranks that share sequences would keep parameters apart by this synchrony.

@@ -17,7 +17,7 @@ std::string first_not_finite(std::vector<Chunk>& chunks) {
     if (!chunk.parallel) continue;
     for (const auto& parameter : chunk.module->named_parameters())
       for (const at::Tensor& leaf : chunk.parallel->parameters(parameter.key()))
-        if (leaf.grad().defined() && !parallel::is_finite(leaf.grad()))
+        if (leaf.grad().defined() && !replica::is_finite(leaf.grad()))
           return c10::str("'", parameter.key(), "' of stage ", chunk.stage);
   }
   return {};

@@ -28,7 +28,7 @@ class FiniteSteps {
 
  private:
   Communicator& world_;
-  parallel::FiniteWatch watch_;
+  replica::FiniteWatch watch_;
 };
 
 }  // namespace paceline::pipeline

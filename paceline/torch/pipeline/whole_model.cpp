@@ -67,7 +67,7 @@ void add_own(Chunk& chunk, bool wants_buffers, std::vector<std::string>& names, 
 
 Tensors whole_parameters_of(Chunk& chunk) {
   if (!chunk.parallel) return {};
-  const parallel::Replicas& replicas = chunk.parallel->replicas();
+  const replica::Replicas& replicas = chunk.parallel->replicas();
   const bool are_here = replicas.options().zero_stage == 0 && replicas.masters().empty() &&
                         replicas.parts().placements.group() == nullptr;
   if (are_here) return chunk.module->parameters();

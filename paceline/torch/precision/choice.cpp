@@ -100,7 +100,7 @@ Result<Choice> parse_precision(std::string_view text) {
 void require_fitting(const Choice& choice, const DataParallelOptions& options, bool has_model) {
   require_fitting_synchrony(choice, options);
   // It refuses what it does not know.
-  static_cast<void>(parallel::FiniteWatch(options.non_finite, options.non_finite_limit));
+  static_cast<void>(replica::FiniteWatch(options.non_finite, options.non_finite_limit));
   if (choice.has_scaler() && options.compression != "none") {
     throw_misuse(c10::str("precision \"", options.precision,
                           "\" tells by infinities that its scale is too large, which compression "

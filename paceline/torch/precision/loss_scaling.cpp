@@ -70,7 +70,7 @@ void LossScaling::restore(const JsonReader::Json& state) {
     scale_->restore(state.at("scale").get<double>(), state.at("good_steps").get<std::int64_t>());
 }
 
-std::unique_ptr<parallel::MixedPrecision> make_numbers(const Choice& choice, DeviceMesh* mesh) {
+std::unique_ptr<replica::MixedPrecision> make_numbers(const Choice& choice, DeviceMesh* mesh) {
   if (choice.mode != Mode::o2 && !choice.has_scaler()) return nullptr;
   return std::make_unique<LossScaling>(choice, mesh);
 }

@@ -49,7 +49,7 @@ class LossScale {
   std::int64_t interval_, good_ = 0;
 };
 
-class LossScaling final : public parallel::MixedPrecision {
+class LossScaling final : public replica::MixedPrecision {
  public:
   // `mesh`: whose ranks all decide together; null: those of the group. It outlives this.
   LossScaling(const Choice& choice, DeviceMesh* mesh);
@@ -75,6 +75,6 @@ class LossScaling final : public parallel::MixedPrecision {
 };
 
 // None: nothing stands between gradients and updates.
-std::unique_ptr<parallel::MixedPrecision> make_numbers(const Choice& choice, DeviceMesh* mesh);
+std::unique_ptr<replica::MixedPrecision> make_numbers(const Choice& choice, DeviceMesh* mesh);
 
 }  // namespace paceline::precision

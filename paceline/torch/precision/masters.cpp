@@ -13,7 +13,7 @@
 namespace paceline::precision {
 namespace {
 
-using parallel::Parameter;
+using replica::Parameter;
 using Tensors = std::set<const void*>;
 
 bool is_known_norm(const torch::nn::Module& module) {
@@ -49,10 +49,10 @@ void halve_one(at::Tensor tensor, const at::Tensor& whole, bool is_master, at::S
 }
 
 // The same placements, of which the masters have a part as their tensors of the model have.
-parallel::Placements placements_of_masters(const parallel::ModelParts& parts) {
+replica::Placements placements_of_masters(const replica::ModelParts& parts) {
   Communicator* const group = parts.placements.group();
   if (group == nullptr) return {};
-  std::vector<parallel::Placement> placements;
+  std::vector<replica::Placement> placements;
   for (const Parameter& each : parts.trained_and_frozen()) {
     const auto* const found =
         parts.placements.find(each.computed.defined() ? each.computed : each.tensor);
@@ -61,14 +61,14 @@ parallel::Placements placements_of_masters(const parallel::ModelParts& parts) {
     if (!each.computed.defined()) continue;
     placements.push_back(*found);
     placements.back().tensor = each.tensor;
-    parallel::mark_part(placements.back());
+    replica::mark_part(placements.back());
   }
   return {std::move(placements), *group};
 }
 
 }  // namespace
 
-void require_float32(const parallel::ModelParts& parts) {
+void require_float32(const replica::ModelParts& parts) {
   for (const Parameter& each : parts.trained()) {
     if (each.tensor.scalar_type() == at::kFloat) continue;
     throw_misuse(c10::str("precision: o1 and o2 train models of float32, and parameter '",
@@ -100,7 +100,7 @@ void HalvedTensors::begin() {
     if (!each.is_master) each.whole.reset();
 }
 
-HalvedTensors halve(torch::nn::Module& model, parallel::ModelParts& parts, at::ScalarType type,
+HalvedTensors halve(torch::nn::Module& model, replica::ModelParts& parts, at::ScalarType type,
                     const std::function<bool(const torch::nn::Module&)>& is_norm) {
   require_float32(parts);
   if (!parts.sparse.empty()) {
@@ -108,7 +108,7 @@ HalvedTensors halve(torch::nn::Module& model, parallel::ModelParts& parts, at::S
                           parts.sparse.front().name,
                           "' has: make them dense, or take precision \"o1\""));
   }
-  if (const auto aliases = parallel::aliases_in(parts.dense)) {
+  if (const auto aliases = replica::aliases_in(parts.dense)) {
     throw_misuse(c10::str("precision o2 gives parameters memory of their own, and '",
                           aliases->first, "' and '", aliases->second,
                           "' lie in one storage: register one tensor under both names where layers "

@@ -41,11 +41,11 @@ class HalvedTensors {
 // model's, becomes its master: a copy of what it was (Parameter::computed). THROWS Error (misuse),
 // by name, before anything has changed: a trained parameter that is not float32, or has sparse
 // gradients.
-[[nodiscard]] HalvedTensors halve(torch::nn::Module& model, parallel::ModelParts& parts,
+[[nodiscard]] HalvedTensors halve(torch::nn::Module& model, replica::ModelParts& parts,
                                   at::ScalarType type,
                                   const std::function<bool(const torch::nn::Module&)>& is_norm);
 
 // THROWS Error (misuse), by name: a trained parameter that is not float32.
-void require_float32(const parallel::ModelParts& parts);
+void require_float32(const replica::ModelParts& parts);
 
 }  // namespace paceline::precision

@@ -14,7 +14,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/collective/collective.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 std::string line_at(std::string_view text, std::size_t index) {
@@ -176,4 +176,4 @@ void require_same_rates(Communicator& group, const std::vector<Parameter>& leave
   }
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

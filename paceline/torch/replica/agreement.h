@@ -9,7 +9,7 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // Every rank hands in lines that describe what must be the same everywhere. One small all_gather
 // when all agree. THROWS Error (mismatch), on every rank, that names the first rank that differs
@@ -34,4 +34,4 @@ std::uint64_t fingerprint_of_rates(const Optimizers& optimizers);
 void require_same_rates(Communicator& group, const std::vector<Parameter>& leaves,
                         const Optimizers& optimizers);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -8,7 +8,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 void WindowWeights::say(double weight) {
   if (has_gradients_) {
@@ -147,4 +147,4 @@ at::Tensor BatchWeight::mean(const at::Tensor& value, Synchrony& synchrony,
   return at::scalar_tensor(sums[0] / sums[1], at::kDouble);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -15,7 +15,7 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // WindowWeights: the weights that are said for the micro-batches of one step.
 //
@@ -90,4 +90,4 @@ class BatchWeight {
   bool is_told_at_once_ = false;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

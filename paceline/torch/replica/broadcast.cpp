@@ -42,8 +42,8 @@ void broadcast_parameters(const std::vector<at::Tensor>& tensors, Communicator& 
     }
     lines.push_back(c10::str("tensor ", i, " ", describe(tensors[i])));
   }
-  parallel::require_agreement(group, lines);
-  parallel::broadcast_all(tensors, group, root);
+  replica::require_agreement(group, lines);
+  replica::broadcast_all(tensors, group, root);
 }
 
 void broadcast_parameters(const torch::nn::Module& model, Communicator& group, int root) {

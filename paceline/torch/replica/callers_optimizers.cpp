@@ -9,7 +9,7 @@
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/optimizer_mean.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 void CallersOptimizers::end_step_with(Optimizers optimizers, Synchrony& synchrony) {
   present_ = std::move(optimizers);
@@ -65,4 +65,4 @@ void CallersOptimizers::equalise(const Optimizers& optimizers, Communicator& cal
   if (!left.empty()) average_optimizers(left, calls);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -11,7 +11,7 @@
 #include "paceline/torch/replica/leaves.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // Optimizers are never followed later, for they may be gone. THREAD: one.
 class CallersOptimizers {
@@ -49,4 +49,4 @@ class CallersOptimizers {
   std::unordered_set<const torch::optim::Optimizer*> equalised_;  // that have taken the mean since
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -114,11 +114,11 @@ double clip(const std::vector<Part>& parts, double max_norm, const ClipOptions& 
 // parameters, behind those of which nobody has.
 std::vector<Part> parts_of(const std::vector<at::Tensor>& parameters) {
   std::vector<Part> parts(1);
-  std::vector<const parallel::GradientOwner*> owners = {nullptr};
+  std::vector<const replica::GradientOwner*> owners = {nullptr};
   std::unordered_set<const c10::TensorImpl*> taken;
   for (const at::Tensor& parameter : parameters) {
-    const parallel::GradientNote note = parallel::note_on(parameter);
-    const parallel::GradientOwner* const owner = note.owner();
+    const replica::GradientNote note = replica::note_on(parameter);
+    const replica::GradientOwner* const owner = note.owner();
     std::vector<at::Tensor> leaves = {parameter};
     if (owner != nullptr) leaves = owner->leaves_of(note.parameter);
     auto place = std::ranges::find(owners, owner);

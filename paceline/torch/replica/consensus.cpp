@@ -6,7 +6,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 Consensus::Consensus(Replicas& replicas) : replicas_(&replicas) {
   replicas.finish();
@@ -33,4 +33,4 @@ void Consensus::end() {
   std::exchange(replicas_, nullptr)->consensus_ = nullptr;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

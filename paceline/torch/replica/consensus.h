@@ -8,7 +8,7 @@
 
 #include "paceline/torch/replica/replicas.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // It ends when the replicas do. Collective, between steps.
 class Consensus {
@@ -30,4 +30,4 @@ class Consensus {
   std::shared_ptr<void> gathered_;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -6,7 +6,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 void EndedStep::refuse(const std::string& precision) const {
   if (!not_hooked.empty()) {
@@ -61,4 +61,4 @@ std::string added_parameter(const ModelParts& parts) {
   return {};
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

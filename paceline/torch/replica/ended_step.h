@@ -8,7 +8,7 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 struct EndedStep {
   StepOutcome outcome = {};
@@ -44,4 +44,4 @@ std::string unfrozen_parameter(const ModelParts& parts);
 // A parameter with a gradient that came to the model later; empty: there is none.
 std::string added_parameter(const ModelParts& parts);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -15,7 +15,7 @@
 #include "paceline/torch/replica/equal/coalesced.h"
 #include "paceline/torch/replica/equal/replica_check.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 // The exit code of a process that found, when it was too late to throw, that its training went
@@ -184,4 +184,4 @@ void equalise(const ModelParts& parts, Communicator& group, int root,
   broadcast_all(parts.all(), group, root);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -14,7 +14,7 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // THREAD: one. `step` is the present one's number in the training.
 class EqualityWatch {
@@ -62,4 +62,4 @@ void equalise(const ModelParts& parts, Communicator& group, int root,
 // A number of its own for each training of the group. Collective.
 std::uint64_t agreed_training(Communicator& group);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -10,7 +10,7 @@
 #include "paceline/core/base/log.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 // Ranks tell each other of a gradient by one number: the least is the one that is named.
@@ -53,7 +53,7 @@ void GatedUpdate::require_same_scale(const JsonReader::Json& saved) const {
 }
 
 void GatedUpdate::backward(const at::Tensor& loss, bool counts) {
-  if (finite_.looks() && counts) is_loss_finite_ &= parallel::is_finite(loss.detach());
+  if (finite_.looks() && counts) is_loss_finite_ &= replica::is_finite(loss.detach());
   is_in_backward_ = true;
   const auto is_over = c10::make_scope_exit([this] { is_in_backward_ = false; });
   (numbers_ ? numbers_->scaled(loss) : loss).backward();
@@ -236,4 +236,4 @@ void GatedUpdate::refuse_clipped_parts() {
       "torch::nn::utils::clip_grad_norm_ over parallel.parameters() or over layers that are split");
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

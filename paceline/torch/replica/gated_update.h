@@ -23,7 +23,7 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // THREAD: one. `step` is the number in the training of the step that ends.
 class GatedUpdate {
@@ -109,4 +109,4 @@ class GatedUpdate {
   std::string unscaled_parameter_;  // of this step: made by another backward pass; empty: none
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -7,7 +7,7 @@
 #include "paceline/torch/replica/grads/computed_parameters.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 GradientEvents events_of(std::size_t i, const HookListeners& to, bool computes_in_place) {
@@ -15,7 +15,7 @@ GradientEvents events_of(std::size_t i, const HookListeners& to, bool computes_i
   GradientEvents events{[i, arriving = to.arriving] { return arriving(i); },
                         [=](bool held_elsewhere) { synchrony->arrived(i, held_elsewhere); }};
   events.factor = [weight = &to.weight] { return weight->factor(); };
-  if (computes_in_place) events.birthplace = [=] { return synchrony->birthplace(i); };
+  if (computes_in_place) events.gradient_memory = [=] { return synchrony->gradient_memory(i); };
   return events;
 }
 
@@ -63,4 +63,4 @@ std::string not_hooked_parameter(const ModelParts& parts, const std::vector<Grad
   return {};
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

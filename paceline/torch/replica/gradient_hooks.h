@@ -13,7 +13,7 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // Hooks tell these, who outlive them.
 struct HookListeners {
@@ -31,4 +31,4 @@ std::vector<GradientHook> hooks_on(const ModelParts& parts, const HookListeners&
 // A parameter whose gradients do not come by its hook any more; empty: there is none.
 std::string not_hooked_parameter(const ModelParts& parts, const std::vector<GradientHook>& hooks);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -10,7 +10,7 @@
 #include "paceline/torch/replica/grads/computed_parameters.h"
 #include "paceline/torch/replica/grads/finite_watch.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 Leaves::Leaves(const ModelParts& parts, const Synchrony& synchrony)
     : parts_(parts), synchrony_(synchrony) {
@@ -154,4 +154,4 @@ void Leaves::refuse_stranger(const std::string& stranger) {
       "not the model's an optimizer of its own; drop a gradient that is left over"));
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -17,7 +17,7 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 class Leaves final : private GradientOwner {
  public:
@@ -60,4 +60,4 @@ class Leaves final : private GradientOwner {
   std::shared_ptr<NotedGradients> noted_;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

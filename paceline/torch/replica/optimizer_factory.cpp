@@ -41,7 +41,7 @@ std::function<void(torch::optim::Optimizer&)> settings_of(const torch::optim::Op
   };
 }
 
-namespace parallel {
+namespace replica {
 
 const torch::optim::OptimizerOptions& options_of(const torch::optim::Optimizer& all,
                                                  const at::Tensor& parameter,
@@ -56,5 +56,5 @@ const torch::optim::OptimizerOptions& options_of(const torch::optim::Optimizer& 
                "parameters that are trained");
 }
 
-}  // namespace parallel
+}  // namespace replica
 }  // namespace paceline

@@ -59,7 +59,7 @@ class OptimizerFactory {
 // when it is called, for an optimizer of a parameter that `all` has not.
 std::function<void(torch::optim::Optimizer& one)> settings_of(const torch::optim::Optimizer& all);
 
-namespace parallel {
+namespace replica {
 
 // The options of the group that holds the parameter. THROWS Error (misuse): `all` has none.
 const torch::optim::OptimizerOptions& options_of(const torch::optim::Optimizer& all,
@@ -75,7 +75,7 @@ struct AnyOptions {
   }
 };
 
-}  // namespace parallel
+}  // namespace replica
 
 // Sets what has changed, such as the learning rate, before an optimizer steps.
 using PrepareOptimizer = std::function<void(torch::optim::Optimizer& optimizer)>;
@@ -86,7 +86,7 @@ template <std::derived_from<torch::optim::Optimizer> Kind>
 OptimizerFactory optimizers_like(const Kind& all) {
   return [&all](const at::Tensor& parameter, const std::string& name) -> OptimizerFactory::Made {
     return std::make_unique<Kind>(std::vector<at::Tensor>{parameter},
-                                  parallel::AnyOptions{parallel::options_of(all, parameter, name)});
+                                  replica::AnyOptions{replica::options_of(all, parameter, name)});
   };
 }
 

@@ -10,7 +10,7 @@
 #include "paceline/core/collective/collective.h"
 #include "paceline/torch/replica/equal/coalesced.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 void require_known_optimizers(const Optimizers& optimizers, const std::string& what) {
   for (const torch::optim::Optimizer* optimizer : optimizers) {
@@ -99,4 +99,4 @@ void average_optimizers(const Optimizers& optimizers, Communicator& group, doubl
   CoalescedTensors(std::move(tensors), group).average(group, share, 0);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

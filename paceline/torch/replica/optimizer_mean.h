@@ -2,10 +2,10 @@
 #pragma once
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/optim/optim.h"
+#include "paceline/torch/optimizers/optim.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // Collective: momenta and the like become their mean over all ranks, in which this rank counts
 // `share` times; all shares add up to the number of ranks. A tensor that an optimizer of some rank
@@ -28,4 +28,4 @@ struct ParameterSlots {
 // state when `make`, and is left out otherwise.
 std::vector<ParameterSlots> slots_of(const Optimizers& optimizers, bool make);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

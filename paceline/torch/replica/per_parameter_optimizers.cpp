@@ -6,7 +6,7 @@
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 namespace {
 
@@ -82,4 +82,4 @@ void PerParameterOptimizers::update_one(at::Tensor& parameter) {
   grad.reset();
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -15,7 +15,7 @@
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 class PerParameterOptimizers {
  public:
@@ -49,4 +49,4 @@ class PerParameterOptimizers {
   PrepareOptimizer prepare_;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

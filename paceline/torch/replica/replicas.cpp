@@ -8,12 +8,12 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
-#include "paceline/torch/optim/optim.h"
+#include "paceline/torch/optimizers/optim.h"
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/consensus.h"
 #include "paceline/torch/replica/equality_watch.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 // Norms of shards are not those of the whole tensors, by which these optimizers step.
@@ -595,4 +595,4 @@ void Replicas::restore(const SavedSynchrony& saved) {
   report_step();
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

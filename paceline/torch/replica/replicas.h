@@ -30,7 +30,7 @@
 #include "paceline/torch/replica/per_parameter_optimizers.h"
 #include "paceline/torch/replica/synchrony.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 class Consensus;
 
@@ -172,4 +172,4 @@ class Replicas {
   std::shared_ptr<const void> life_ = std::make_shared<char>();
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -6,7 +6,7 @@
 
 namespace paceline {
 
-namespace parallel {
+namespace replica {
 
 // The exchanges of a synchrony (docs/strategies/).
 struct ExchangeReport {
@@ -34,7 +34,7 @@ struct ServerReport {
   std::map<std::int64_t, std::int64_t> staleness = {};
 };
 
-}  // namespace parallel
+}  // namespace replica
 
 // The figures of the last step on this rank.
 struct StepReport {
@@ -62,9 +62,9 @@ struct StepReport {
   double gradient_memory = 0;
   double waited_seconds = 0;     // that this rank waited for gradients, since the step before
   double under_way_seconds = 0;  // in which gradients were under way
-  parallel::ExchangeReport exchange = {};
-  parallel::ShardReport sharded = {};
-  parallel::ServerReport servers = {};
+  replica::ExchangeReport exchange = {};
+  replica::ShardReport sharded = {};
+  replica::ServerReport servers = {};
 };
 
 }  // namespace paceline

@@ -28,7 +28,7 @@
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/watch/wait_watch.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // The weight of a rank's batch in the mean over all ranks.
 struct RankWeight {
@@ -80,7 +80,7 @@ class Synchrony {
   // It has been added. `held_elsewhere`: as GradientEvents::accumulated tells (bridge).
   virtual void arrived(std::size_t parameter, bool held_elsewhere) = 0;
   // The memory in which the next gradient shall be computed; null: any.
-  virtual std::shared_ptr<void> birthplace(std::size_t parameter) = 0;
+  virtual std::shared_ptr<void> gradient_memory(std::size_t parameter) = 0;
   // An operator is about to read the parameter. Called after a step that ended under_way, once for
   // each parameter.
   virtual void before_use(std::size_t parameter) = 0;
@@ -184,4 +184,4 @@ struct MadeSynchrony {
 using MakeSynchrony = std::function<MadeSynchrony(const ModelParts& parts, Communicator& group,
                                                   Job* job, const DataParallelOptions& options)>;
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

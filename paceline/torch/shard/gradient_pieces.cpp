@@ -12,9 +12,9 @@
 namespace paceline::shard {
 
 GradientPieces::GradientPieces(const Units& units, Communicator& lane,
-                               const parallel::WatchedLane& watched, std::optional<Dtype> wire,
+                               const replica::WatchedLane& watched, std::optional<Dtype> wire,
                                bool keeps_memory,
-                               const std::vector<parallel::Parameter>& parameters,
+                               const std::vector<replica::Parameter>& parameters,
                                const std::vector<Leaf>& leaves, std::function<void()> sent_all)
     : units_(units),
       lane_(lane),
@@ -24,7 +24,7 @@ GradientPieces::GradientPieces(const Units& units, Communicator& lane,
       parameters_(parameters),
       leaves_(leaves),
       sent_all_(std::move(sent_all)),
-      layout_{.alignment = parallel::kSlotAlignment, .memory = {.on_demand = !keeps_memory}},
+      layout_{.alignment = gradient::kSlotAlignment, .memory = {.on_demand = !keeps_memory}},
       elsewhere_(parameters.size()),
       pieces_(units.size()),
       halves_(units.size()),
@@ -40,7 +40,7 @@ GradientPieces::GradientPieces(const Units& units, Communicator& lane,
   }
 }
 
-void GradientPieces::send(std::size_t bucket, const parallel::GradientBuckets& buckets,
+void GradientPieces::send(std::size_t bucket, const gradient::GradientBuckets& buckets,
                           double share) {
   Message& message = messages_[bucket] = {.is_ready = true};
   if (buckets.has_memory(bucket)) {
@@ -141,7 +141,7 @@ void GradientPieces::wait_for(std::size_t bucket) {
   if (wire_) widen_piece(bucket);
 }
 
-void GradientPieces::hand_out(std::size_t bucket, const parallel::GradientBuckets&,
+void GradientPieces::hand_out(std::size_t bucket, const gradient::GradientBuckets&,
                               const std::vector<bool>& used) {
   auto* const start = static_cast<std::byte*>(piece(bucket).data);
   for (const Leaf& leaf : leaves_) {
@@ -157,7 +157,7 @@ void GradientPieces::hand_out(std::size_t bucket, const parallel::GradientBucket
     const auto i = static_cast<std::size_t>(index);
     if (!used[i]) continue;
     const at::Tensor& parameter = parameters_[i].tensor;
-    if (!elsewhere_[i].defined()) elsewhere_[i] = parallel::gradient_elsewhere(parameter);
+    if (!elsewhere_[i].defined()) elsewhere_[i] = replica::gradient_elsewhere(parameter);
     parameter.mutable_grad() = elsewhere_[i];
   }
 }

@@ -19,22 +19,22 @@ namespace paceline::shard {
 
 // A reduce_scatter makes the sums of an all_reduce, in the same order: reproducible communicators
 // add in a balanced tree of ranks, whichever operation it is.
-class GradientPieces final : public parallel::Means {
+class GradientPieces final : public gradient::Means {
  public:
   // `lane` is for these messages alone, and `watched` watches them. `wire`: the type in which
   // gradients of f32 travel, f16 or bf16; none: their own. `keeps_memory`: pieces are parts of the
   // buckets' memory. `leaves` get the gradients, and `parameters`, the dense ones, what stands for
   // gradients elsewhere. `sent_all` is called as Means::sent_all is. All outlive this.
-  GradientPieces(const Units& units, Communicator& lane, const parallel::WatchedLane& watched,
+  GradientPieces(const Units& units, Communicator& lane, const replica::WatchedLane& watched,
                  std::optional<Dtype> wire, bool keeps_memory,
-                 const std::vector<parallel::Parameter>& parameters,
+                 const std::vector<replica::Parameter>& parameters,
                  const std::vector<Leaf>& leaves, std::function<void()> sent_all);
 
-  const parallel::GradientLayout& layout() const override { return layout_; }
-  void send(std::size_t bucket, const parallel::GradientBuckets& buckets, double share) override;
+  const gradient::GradientLayout& layout() const override { return layout_; }
+  void send(std::size_t bucket, const gradient::GradientBuckets& buckets, double share) override;
   void sent_all() override { sent_all_(); }
   bool wait(std::size_t bucket) override;
-  void hand_out(std::size_t bucket, const parallel::GradientBuckets& buckets,
+  void hand_out(std::size_t bucket, const gradient::GradientBuckets& buckets,
                 const std::vector<bool>& used) override;
   bool overflow() override;
 
@@ -48,7 +48,7 @@ class GradientPieces final : public parallel::Means {
     bool is_ready = false, is_home = false;
     Buffer gradients = {};  // no data: zeros
     std::shared_ptr<const void> memory = {};
-    parallel::WatchedLane::Call call = {};
+    replica::WatchedLane::Call call = {};
   };
   void start(std::size_t bucket);
   ConstBuffer as_sent(std::size_t bucket);
@@ -61,13 +61,13 @@ class GradientPieces final : public parallel::Means {
 
   const Units& units_;
   Communicator& lane_;
-  const parallel::WatchedLane watched_;
+  const replica::WatchedLane watched_;
   const std::optional<Dtype> wire_;
   const bool keeps_memory_;
-  const std::vector<parallel::Parameter>& parameters_;
+  const std::vector<replica::Parameter>& parameters_;
   const std::vector<Leaf>& leaves_;
   const std::function<void()> sent_all_;
-  parallel::GradientLayout layout_;
+  gradient::GradientLayout layout_;
   std::vector<at::Tensor>
       elsewhere_;  // by parameter: its grad from hand_out() on, once it was made
   std::vector<std::shared_ptr<Allocation>> pieces_;  // by bucket; null: part of the bucket

@@ -10,21 +10,21 @@
 
 namespace paceline::shard {
 
-using parallel::GradientAveraging;
-using Lane = parallel::WaitWatch::Lane;
+using gradient::GradientAveraging;
+using Lane = replica::WaitWatch::Lane;
 
-std::unique_ptr<parallel::Synchrony> make_sharded_averaging(const parallel::ModelParts& parts,
+std::unique_ptr<replica::Synchrony> make_sharded_averaging(const replica::ModelParts& parts,
                                                             Communicator& group, Job* job,
                                                             const DataParallelOptions& options) {
   require_shardable(parts, options);
-  if (group.size() == 1) return parallel::make_gradient_averaging(parts, group, job, options);
+  if (group.size() == 1) return gradient::make_gradient_averaging(parts, group, job, options);
   return std::make_unique<ShardedAveraging>(parts, group, job, options);
 }
 
 namespace {
 
-parallel::ParameterPieces pieces_of(const UnitMemory& memory, Communicator& ranks) {
-  parallel::ParameterPieces pieces{.ranks = &ranks};
+replica::ParameterPieces pieces_of(const UnitMemory& memory, Communicator& ranks) {
+  replica::ParameterPieces pieces{.ranks = &ranks};
   for (const Leaf& leaf : memory.leaves()) {
     const auto begin = leaf.segment.place / leaf.tensor.element_size();
     pieces.own.push_back({leaf.segment.parameter, static_cast<std::int64_t>(begin), leaf.tensor});
@@ -34,13 +34,13 @@ parallel::ParameterPieces pieces_of(const UnitMemory& memory, Communicator& rank
 
 }  // namespace
 
-ShardedAveraging::ShardedAveraging(const parallel::ModelParts& parts, Communicator& group, Job* job,
+ShardedAveraging::ShardedAveraging(const replica::ModelParts& parts, Communicator& group, Job* job,
                                    const DataParallelOptions& options)
     : stage_(options.zero_stage),
       parameters_(parts.dense),
       lane_(group.split(0)),
       gather_lane_(group.split(0)),
-      watch_(stage_ == 3 ? std::make_unique<parallel::WaitWatch>(*gather_lane_) : nullptr),
+      watch_(stage_ == 3 ? std::make_unique<replica::WaitWatch>(*gather_lane_) : nullptr),
       units_(Units::of(parts, group.size(), options)),
       memory_(units_, parts, *gather_lane_, /*stays_whole=*/stage_ < 3),
       lane_of_gathers_(watch_.get(), Lane::gathers),
@@ -215,7 +215,7 @@ void ShardedAveraging::gradient_made(std::size_t i) {
   if (--left_[unit] == 0) communicating([&] { gathers_.finished(unit); });
 }
 
-parallel::StepOutcome ShardedAveraging::end_step(parallel::PerParameterOptimizers*) {
+replica::StepOutcome ShardedAveraging::end_step(replica::PerParameterOptimizers*) {
   if (gathers_.is_held()) {
     throw_misuse(
         "a step was ended while DataParallel::gathered() holds all parameters: end its guard "
@@ -223,7 +223,7 @@ parallel::StepOutcome ShardedAveraging::end_step(parallel::PerParameterOptimizer
   }
   // A rank without a batch used nothing since the last step, and the others may have.
   communicating([this] { settle_own_step(OwnStepWindow::Use::end); });
-  parallel::StepOutcome outcome = explaining([this] { return averaging_->end_step(nullptr); });
+  replica::StepOutcome outcome = explaining([this] { return averaging_->end_step(nullptr); });
   // Passes on empty batches have left units behind also at the end of all ranks' batches, where
   // nothing has changed.
   communicating([this] { stage_ == 3 ? gathers_.forget() : gathers_.wait_for_all(); });
@@ -232,7 +232,7 @@ parallel::StepOutcome ShardedAveraging::end_step(parallel::PerParameterOptimizer
   if (outcome.complaint.empty()) outcome.complaint = complaint_about_late_write();
   pieces_.end_step();
   gathers_.end_step();
-  if (outcome.end != parallel::StepEnd::over) open_window();
+  if (outcome.end != replica::StepEnd::over) open_window();
   report_ = averaging_->report();
   report_.sharded = {
       .gathers = gathers_.gathers(),
@@ -244,7 +244,7 @@ parallel::StepOutcome ShardedAveraging::end_step(parallel::PerParameterOptimizer
 
 // Each rank took the part of what the program wrote that it owns.
 void ShardedAveraging::compare_writes() {
-  parallel::require_equal_fingerprints(*lane_, parameters_, memory_.take_fingerprints(),
+  replica::require_equal_fingerprints(*lane_, parameters_, memory_.take_fingerprints(),
                                        averaging_->report().step);
 }
 
@@ -276,7 +276,7 @@ void ShardedAveraging::await_own_step() {
 }
 
 // Whole parameters are there for any code and any thread between two steps.
-void ShardedAveraging::stepped(const parallel::Optimizers& optimizers, double seconds) {
+void ShardedAveraging::stepped(const replica::Optimizers& optimizers, double seconds) {
   averaging_->stepped(optimizers, seconds);
   window_.close();
   if (stage_ == 3) return;
@@ -328,11 +328,11 @@ Traffic ShardedAveraging::traffic() const {
   return sum;
 }
 
-parallel::SynchronyState ShardedAveraging::state() {
+replica::SynchronyState ShardedAveraging::state() {
   return averaging_->state();
 }
 
-void ShardedAveraging::restore(const parallel::SavedSynchrony& saved) {
+void ShardedAveraging::restore(const replica::SavedSynchrony& saved) {
   averaging_->restore(saved);
 }
 

@@ -18,10 +18,10 @@
 
 namespace paceline::shard {
 
-class ShardedAveraging final : public parallel::Synchrony {
+class ShardedAveraging final : public replica::Synchrony {
  public:
   // REQUIRES: a group of several ranks, and options that fit (make_sharded_averaging checks them).
-  ShardedAveraging(const parallel::ModelParts& parts, Communicator& group, Job* job,
+  ShardedAveraging(const replica::ModelParts& parts, Communicator& group, Job* job,
                    const DataParallelOptions& options);
   // Gives the parameters memory of their own. Collective where they are not whole; after a failure
   // they stay without.
@@ -31,24 +31,24 @@ class ShardedAveraging final : public parallel::Synchrony {
 
   bool arriving(std::size_t i) override;
   void arrived(std::size_t i, bool held_elsewhere) override;
-  std::shared_ptr<void> birthplace(std::size_t i) override { return averaging_->birthplace(i); }
+  std::shared_ptr<void> gradient_memory(std::size_t i) override { return averaging_->gradient_memory(i); }
   void before_use(std::size_t) override {}
-  void weigh(const parallel::RankWeight& weight) override { averaging_->weigh(weight); }
-  void follow(parallel::ParameterWrites& writes) override { averaging_->follow(writes); }
+  void weigh(const replica::RankWeight& weight) override { averaging_->weigh(weight); }
+  void follow(replica::ParameterWrites& writes) override { averaging_->follow(writes); }
   void pause(bool paused) override { averaging_->pause(paused); }
   bool in_step() const override { return averaging_->in_step(); }
   bool has_gradients() const override { return averaging_->has_gradients(); }
-  void steps_by(const parallel::Optimizers& optimizers) override {
+  void steps_by(const replica::Optimizers& optimizers) override {
     averaging_->steps_by(optimizers);
   }
-  parallel::StepOutcome end_step(parallel::PerParameterOptimizers* updates) override;
+  replica::StepOutcome end_step(replica::PerParameterOptimizers* updates) override;
   void await_own_step() override;
-  void stepped(const parallel::Optimizers& optimizers, double seconds) override;
+  void stepped(const replica::Optimizers& optimizers, double seconds) override;
   void drain() override;
   bool is_under_way() const override { return false; }
   void fail(std::exception_ptr failure) override;
   std::vector<at::Tensor> leaves() const override;
-  const parallel::ParameterPieces* pieces() const override { return &leaf_pieces_; }
+  const replica::ParameterPieces* pieces() const override { return &leaf_pieces_; }
   void leaves_changed() override;
   std::string complaint_about(const torch::optim::Optimizer& optimizer) const override;
   std::shared_ptr<void> gathered() override;
@@ -56,9 +56,9 @@ class ShardedAveraging final : public parallel::Synchrony {
   bool is_lockstep() const override { return true; }
   bool may_differ() const override { return false; }
   void write_consensus() override {}
-  parallel::SynchronyState state() override;
-  void restore(const parallel::SavedSynchrony& saved) override;
-  parallel::WaitWatch* watch() override { return watch_.get(); }
+  replica::SynchronyState state() override;
+  void restore(const replica::SavedSynchrony& saved) override;
+  replica::WaitWatch* watch() override { return watch_.get(); }
   const StepReport& report() const override { return report_; }
   const std::vector<schedule::Bucket>& buckets() const override { return averaging_->buckets(); }
 
@@ -85,16 +85,16 @@ class ShardedAveraging final : public parallel::Synchrony {
   decltype(auto) explaining(const Call& call);
 
   const int stage_;
-  const std::vector<parallel::Parameter> parameters_;
+  const std::vector<replica::Parameter> parameters_;
   std::unique_ptr<Communicator> lane_, gather_lane_;
-  std::unique_ptr<parallel::WaitWatch> watch_;  // none: parameters are whole between steps
+  std::unique_ptr<replica::WaitWatch> watch_;  // none: parameters are whole between steps
   const Units units_;
   UnitMemory memory_;
-  const parallel::WatchedLane lane_of_gathers_;
+  const replica::WatchedLane lane_of_gathers_;
   UnitGathers gathers_;
   GradientPieces pieces_;
-  const parallel::ParameterPieces leaf_pieces_;
-  std::unique_ptr<parallel::GradientAveraging> averaging_;
+  const replica::ParameterPieces leaf_pieces_;
+  std::unique_ptr<gradient::GradientAveraging> averaging_;
   bool has_failed_ = false;
   bool is_in_backward_ = false;    // at the last use
   int backward_ = -1;              // whose gradients are counted
@@ -108,7 +108,7 @@ class ShardedAveraging final : public parallel::Synchrony {
 
 // The synchrony of options.zero_stage above 0. THROWS Error (misuse), by name: options that do not
 // go with it, or parameters.
-std::unique_ptr<parallel::Synchrony> make_sharded_averaging(const parallel::ModelParts& parts,
+std::unique_ptr<replica::Synchrony> make_sharded_averaging(const replica::ModelParts& parts,
                                                             Communicator& group, Job* job,
                                                             const DataParallelOptions& options);
 

@@ -4,10 +4,10 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/optim/optim.h"
+#include "paceline/torch/optimizers/optim.h"
 
 namespace paceline::shard {
-void require_shardable(const parallel::ModelParts& parts, const DataParallelOptions& options) {
+void require_shardable(const replica::ModelParts& parts, const DataParallelOptions& options) {
   const std::string stage = c10::str("DataParallelOptions::zero_stage ", options.zero_stage);
   const auto refuse = [&](const std::string& what, const std::string& remedy) {
     throw_misuse(c10::str(stage, " ", what, ": ", remedy));
@@ -36,13 +36,13 @@ void require_shardable(const parallel::ModelParts& parts, const DataParallelOpti
     refuse(c10::str("does not go with the sparse gradients of '", parts.sparse.front().name, "'"),
            "make the embedding with sparse(false)");
   }
-  if (const auto aliases = parallel::aliases_in(parts.dense)) {
+  if (const auto aliases = replica::aliases_in(parts.dense)) {
     refuse(c10::str("moves parameters into memory of its own, and '", aliases->first, "' and '",
                     aliases->second, "' lie in one storage"),
            "register one tensor under both names where layers share it, else give each its own "
            "memory, as by weight.set_data(weight.clone())");
   }
-  for (const parallel::Parameter& one : parts.dense) {
+  for (const replica::Parameter& one : parts.dense) {
     if (one.tensor.element_size() == 2) {
       refuse(c10::str("does not go with parameter '", one.name, "' ", describe(one.tensor),
                       ": 16 bits are too few to add up small updates"),
@@ -58,7 +58,7 @@ std::optional<Dtype> wire_of(const std::string& compression) {
 }
 
 std::string complaint_about_optimizer(const torch::optim::Optimizer& optimizer,
-                                      const std::vector<parallel::Parameter>& parameters,
+                                      const std::vector<replica::Parameter>& parameters,
                                       int stage) {
   const optimizers::KnownOptimizer* const known = optimizers::known(optimizer);
   if (known != nullptr && known->reach != optimizers::Reach::element) {
@@ -68,7 +68,7 @@ std::string complaint_about_optimizer(const torch::optim::Optimizer& optimizer,
   }
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& tensor : group.params()) {
-      for (const parallel::Parameter& one : parameters) {
+      for (const replica::Parameter& one : parameters) {
         if (!one.tensor.is_same(tensor)) continue;
         return c10::str("the optimizer has the whole parameter '", one.name,
                         "', of which this rank updates a segment alone with zero_stage ", stage,

@@ -13,7 +13,7 @@
 namespace paceline::shard {
 
 // THROWS Error (misuse), by name: options that do not go with options.zero_stage, or parameters.
-void require_shardable(const parallel::ModelParts& parts, const DataParallelOptions& options);
+void require_shardable(const replica::ModelParts& parts, const DataParallelOptions& options);
 
 // The 16 bits in which gradients travel with this DataParallelOptions::compression; nothing: as
 // they are.
@@ -22,7 +22,7 @@ std::optional<Dtype> wire_of(const std::string& compression);
 // A text on an optimizer that would step whole parameters, or looks at whole tensors; empty: it may
 // step the segments.
 std::string complaint_about_optimizer(const torch::optim::Optimizer& optimizer,
-                                      const std::vector<parallel::Parameter>& parameters,
+                                      const std::vector<replica::Parameter>& parameters,
                                       int stage);
 
 }  // namespace paceline::shard

@@ -27,7 +27,7 @@ MixedPrecision as(const MixedPrecision& numbers, Dtype dtype) {
 }  // namespace
 
 UnitGathers::UnitGathers(const Units& units, UnitMemory& memory, Communicator& group,
-                         const parallel::WatchedLane& lane, bool stay_whole, int ahead,
+                         const replica::WatchedLane& lane, bool stay_whole, int ahead,
                          GatherFacts facts)
     : units_(units),
       memory_(memory),
@@ -95,7 +95,7 @@ void UnitGathers::evaluate(const std::vector<std::size_t>& units) {
     return !units_[unit].is_root && std::ranges::find(units, unit) == units.end();
   };
   const bool is_first = evaluated_.empty();
-  parallel::WatchedLane::Call told;
+  replica::WatchedLane::Call told;
   if (is_first) told = facts_.tell_reading(units.front());
   for (const std::size_t unit : evaluated_)
     if (is_over(unit)) empty(unit);

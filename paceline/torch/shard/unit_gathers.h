@@ -39,8 +39,8 @@ struct GatherFacts {
   // Whether some rank has no batch in this step, after its first use.
   std::function<bool()> has_shadows;
   // This rank is about to read parameters outside of training, this unit first; and the end of it.
-  std::function<parallel::WatchedLane::Call(std::size_t unit)> tell_reading;
-  std::function<void(const parallel::WatchedLane::Call& told)> wait_for_reading;
+  std::function<replica::WatchedLane::Call(std::size_t unit)> tell_reading;
+  std::function<void(const replica::WatchedLane::Call& told)> wait_for_reading;
 };
 
 // All ranks make the same calls with the same units. THREAD: one. THROWS Error, from every call:
@@ -51,7 +51,7 @@ class UnitGathers {
   // `group` is for gathers alone, and `lane` watches them. `ahead`: the number of units that are
   // gathered before their use.
   UnitGathers(const Units& units, UnitMemory& memory, Communicator& group,
-              const parallel::WatchedLane& lane, bool stay_whole, int ahead, GatherFacts facts);
+              const replica::WatchedLane& lane, bool stay_whole, int ahead, GatherFacts facts);
   // Operations may be under way when it is destroyed.
   ~UnitGathers() = default;
   UnitGathers(const UnitGathers&) = delete;
@@ -119,11 +119,11 @@ class UnitGathers {
   Communicator& group_;
   const bool stay_whole_;
   const int ahead_;
-  const parallel::WatchedLane lane_;
+  const replica::WatchedLane lane_;
   const GatherFacts facts_;
   std::vector<State> states_;                       // by unit
   std::vector<Purpose> purposes_;                   // by unit: of its last gather
-  std::vector<parallel::WatchedLane::Call> calls_;  // by unit
+  std::vector<replica::WatchedLane::Call> calls_;  // by unit
   std::vector<std::size_t> in_use_;     // whole for the last operator of training, and the root
   std::vector<std::size_t> evaluated_;  // whole for evaluation alone
   std::optional<std::size_t> last_;     // unit that an operator read

@@ -36,7 +36,7 @@ at::DataPtr no_data() {
 
 // Code that reads parameters past libtorch's operators would take an empty storage for the values:
 // torch::save would write a file that nobody can read.
-std::string text_on_absent(const Unit& unit, const std::vector<parallel::Parameter>& dense,
+std::string text_on_absent(const Unit& unit, const std::vector<replica::Parameter>& dense,
                            bool stays_whole) {
   const auto first = static_cast<std::size_t>(unit.parameters.gradients.front());
   const std::string which =
@@ -72,7 +72,7 @@ void give_own_memory(at::Tensor& tensor) noexcept {
 
 }  // namespace
 
-UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Communicator& group,
+UnitMemory::UnitMemory(const Units& units, const replica::ModelParts& parts, Communicator& group,
                        bool stays_whole)
     : units_(units),
       group_(group),
@@ -81,7 +81,7 @@ UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Co
       whole_(units.size()),
       pieces_(units.size()) {
   const at::NoGradGuard no_grad;
-  for (const parallel::Parameter& one : parts.dense) parameters_.push_back(one.tensor);
+  for (const replica::Parameter& one : parts.dense) parameters_.push_back(one.tensor);
   versions_.resize(parameters_.size());
   fingerprints_.resize(parameters_.size());
   for (std::size_t u = 0; u < units_.size(); ++u) {

@@ -29,7 +29,7 @@ class UnitMemory {
  public:
   // `stays_whole`: whole units stay in memory, and pieces are parts of them. Else a unit is empty
   // until fill(), and pieces lie apart. `units` and `group` outlive this.
-  UnitMemory(const Units& units, const parallel::ModelParts& parts, Communicator& group,
+  UnitMemory(const Units& units, const replica::ModelParts& parts, Communicator& group,
              bool stays_whole);
   // Parameters of whole units get memory of their own, with their values, while there is some; the
   // others stay without.
@@ -66,7 +66,7 @@ class UnitMemory {
 
   const std::vector<c10::Storage>& storages() const { return storages_; }  // by unit
   const std::vector<Leaf>& leaves() const { return leaves_; }  // in the order of parameters
-  parallel::MemoryPool& pool() { return pool_; }
+  gradient::MemoryPool& pool() { return pool_; }
   std::size_t piece_bytes() const;  // of all pieces, where they lie apart
 
  private:
@@ -83,7 +83,7 @@ class UnitMemory {
   const bool stays_whole_;
   std::vector<at::Tensor> parameters_;
   std::vector<c10::Storage> storages_;               // by unit
-  parallel::MemoryPool pool_;                        // of whole units
+  gradient::MemoryPool pool_;                        // of whole units
   std::vector<std::shared_ptr<Allocation>> whole_;   // by unit; null: empty
   std::vector<std::shared_ptr<Allocation>> pieces_;  // by unit; null: part of the whole one
   std::vector<Leaf> leaves_;

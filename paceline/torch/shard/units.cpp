@@ -16,14 +16,14 @@ std::size_t rounded_up(std::size_t bytes, std::size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-std::vector<schedule::Gradient> gradients_of(const std::vector<parallel::Parameter>& parameters) {
+std::vector<schedule::Gradient> gradients_of(const std::vector<replica::Parameter>& parameters) {
   std::vector<schedule::Gradient> gradients;
   for (const auto& one : parameters)
     gradients.push_back({one.tensor.nbytes(), *dtype_of(one.tensor.scalar_type()), 0});
   return gradients;
 }
 
-std::vector<Unit> buckets_of(const std::vector<parallel::Parameter>& dense,
+std::vector<Unit> buckets_of(const std::vector<replica::Parameter>& dense,
                              const DataParallelOptions& options) {
   const std::vector<int> order =
       schedule::reverse_registration_order(static_cast<int>(dense.size()));
@@ -37,7 +37,7 @@ std::vector<Unit> buckets_of(const std::vector<parallel::Parameter>& dense,
 }
 
 // A unit whose parameters are of two types is two.
-std::vector<Unit> elements_of(const parallel::ModelParts& parts) {
+std::vector<Unit> elements_of(const replica::ModelParts& parts) {
   const auto gradients = gradients_of(parts.dense);
   std::vector<Unit> units;
   for (std::size_t i = parts.dense.size(); i-- > 0;) {
@@ -63,13 +63,13 @@ std::vector<Unit> elements_of(const parallel::ModelParts& parts) {
 
 }  // namespace
 
-Units Units::of(const parallel::ModelParts& parts, int ranks, const DataParallelOptions& options) {
+Units Units::of(const replica::ModelParts& parts, int ranks, const DataParallelOptions& options) {
   const bool by_module = options.zero_stage == 3;
   return {by_module ? elements_of(parts) : buckets_of(parts.dense, options), parts, ranks,
           by_module};
 }
 
-Units::Units(std::vector<Unit> units, const parallel::ModelParts& parts, int ranks, bool distinct)
+Units::Units(std::vector<Unit> units, const replica::ModelParts& parts, int ranks, bool distinct)
     : units_(std::move(units)),
       ranks_(ranks),
       unit_of_(parts.dense.size()),

@@ -37,7 +37,7 @@ class Units {
   // registration, at 3 the units of the model (ModelParts::units), in reverse order of
   // registration, the root last. At stage 3 no two have the same size, so that ranks that gather
   // different ones fail instead of mixing them up.
-  static Units of(const parallel::ModelParts& parts, int ranks, const DataParallelOptions& options);
+  static Units of(const replica::ModelParts& parts, int ranks, const DataParallelOptions& options);
 
   const std::vector<Unit>& all() const { return units_; }
   const Unit& operator[](std::size_t unit) const { return units_[unit]; }
@@ -50,7 +50,7 @@ class Units {
   Segment segment(std::size_t parameter, int rank) const;
 
  private:
-  Units(std::vector<Unit> units, const parallel::ModelParts& parts, int ranks, bool distinct);
+  Units(std::vector<Unit> units, const replica::ModelParts& parts, int ranks, bool distinct);
 
   std::vector<Unit> units_;
   int ranks_;

@@ -6,9 +6,9 @@
 
 namespace paceline::strategy {
 
-parallel::MadeSynchrony make_synchrony(const parallel::ModelParts& parts, Communicator& group,
+replica::MadeSynchrony make_synchrony(const replica::ModelParts& parts, Communicator& group,
                                        Job* job, const DataParallelOptions& options) {
-  (void)parallel::job_with_servers(group, job, options);  // refuses what does not go with it
+  (void)gradient::job_with_servers(group, job, options);  // refuses what does not go with it
   if (options.zero_stage != 0) return {shard::make_sharded_averaging(parts, group, job, options)};
   const Choice choice = parse_strategy(options.synchrony).value();
   if (choice.strategy.check != nullptr)

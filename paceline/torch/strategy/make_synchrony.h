@@ -9,7 +9,7 @@ namespace paceline::strategy {
 // Makes the one that options.synchrony names; see MakeSynchrony. THROWS Error (misuse): there is
 // none of this name, or its settings fit neither it, nor the model, the options or the number of
 // ranks.
-parallel::MadeSynchrony make_synchrony(const parallel::ModelParts& parts, Communicator& group,
+replica::MadeSynchrony make_synchrony(const replica::ModelParts& parts, Communicator& group,
                                        Job* job, const DataParallelOptions& options);
 
 }  // namespace paceline::strategy

@@ -89,12 +89,12 @@ void require_fit(const std::vector<PlannedLayer>& layers,
 void equalise_whole(const torch::nn::Module& model, const Region& region) {
   std::vector<at::Tensor> whole;
   for (const at::Tensor& tensor : model.parameters())
-    if (std::ranges::none_of(region.placements, [&](const parallel::Placement& placement) {
+    if (std::ranges::none_of(region.placements, [&](const replica::Placement& placement) {
           return placement.tensor.is_same(tensor);
         }))
       whole.push_back(tensor);
   for (const at::Tensor& buffer : model.buffers()) whole.push_back(buffer);
-  parallel::broadcast_all(whole, *region.group, 0);
+  replica::broadcast_all(whole, *region.group, 0);
 }
 
 // Groups of ranks that hold the same shard, by their number of ranks; made by all ranks in one
@@ -142,7 +142,7 @@ void parallelize(torch::nn::Module& model, DeviceMesh& mesh, const TensorPlan& p
 
 std::vector<at::Tensor> whole_parameters(const torch::nn::Module& model) {
   const at::NoGradGuard no_grad;
-  const parallel::Placements placements = tensor::placements_of(model);
+  const replica::Placements placements = tensor::placements_of(model);
   std::vector<at::Tensor> whole;
   for (const at::Tensor& parameter : model.parameters())
     whole.push_back(placements.gathered(parameter, parameter.detach()));
@@ -152,7 +152,7 @@ std::vector<at::Tensor> whole_parameters(const torch::nn::Module& model) {
 std::string whole_sha256(const torch::nn::Module& model) {
   constexpr std::int64_t kMostBytes = 16 << 20;
   const at::NoGradGuard no_grad;
-  const parallel::Placements placements = tensor::placements_of(model);
+  const replica::Placements placements = tensor::placements_of(model);
   Sha256 digest;
   for (const at::Tensor& parameter : model.parameters()) {
     const at::Tensor part = parameter.detach().contiguous();
@@ -172,12 +172,12 @@ std::string whole_sha256(const torch::nn::Module& model) {
   return digest.hex();
 }
 
-parallel::Placements tensor::placements_of(const torch::nn::Module& model) {
+replica::Placements tensor::placements_of(const torch::nn::Module& model) {
   for (const auto& module : model.modules(/*include_self=*/false)) {
     const auto* const layer = dynamic_cast<const PlacedLayer*>(module.get());
     const PlacePtr place = layer == nullptr ? PlacePtr() : layer->place();
     if (place && place->region->size() > 1)
-      return parallel::Placements(place->region->placements, *place->region->group);
+      return replica::Placements(place->region->placements, *place->region->group);
   }
   return {};
 }

@@ -54,7 +54,7 @@ std::string whole_sha256(const torch::nn::Module& model);
 namespace tensor {
 
 // The parts that this rank holds of the parameters that parallelize() split.
-parallel::Placements placements_of(const torch::nn::Module& model);
+replica::Placements placements_of(const torch::nn::Module& model);
 
 }  // namespace tensor
 }  // namespace paceline

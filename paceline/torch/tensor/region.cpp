@@ -38,7 +38,7 @@ void Place::run(const char* purpose, const std::function<Work()>& call) const {
 
 void Region::keep_range(const at::Tensor& tensor, int dimension, const Range& range,
                         bool is_first_copy) {
-  for (const parallel::Placement& known : placements) {
+  for (const replica::Placement& known : placements) {
     if (!known.tensor.is_same(tensor)) continue;
     if (known.dimension == dimension && known.begin == range.begin &&
         tensor.size(dimension) == range.length())
@@ -56,7 +56,7 @@ void Region::keep_range(const at::Tensor& tensor, int dimension, const Range& ra
         tensor.narrow(dimension, range.begin, range.length()).clone(at::MemoryFormat::Contiguous));
   }
   placements.push_back({tensor, dimension, range.begin, whole, is_first_copy});
-  if (size() > 1) parallel::mark_part(placements.back());
+  if (size() > 1) replica::mark_part(placements.back());
 }
 
 Range range_of(std::int64_t length, int rank, int ranks) {

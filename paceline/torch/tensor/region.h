@@ -32,7 +32,7 @@ struct Region {
   // kept.
   std::shared_ptr<const SharedInput> last_input = {};
   // Those of all parameters that are split.
-  std::vector<parallel::Placement> placements = {};
+  std::vector<replica::Placement> placements = {};
 
   int size() const { return group->size(); }
   int rank() const { return group->rank(); }

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "paceline/core/job/job.h"
-#include "paceline/torch/checkpoint/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpoint.h"
 
 namespace {
 

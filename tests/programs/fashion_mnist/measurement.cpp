@@ -55,7 +55,7 @@ std::string agreed_sha256(paceline::Communicator& world, const std::string& own)
 }
 
 paceline::observe::Metrics exchange_figures(const paceline::StepReport& report) {
-  const paceline::parallel::ExchangeReport& exchange = report.exchange;
+  const paceline::replica::ExchangeReport& exchange = report.exchange;
   return {{"exchanges", exchange.exchanges},
           {"exchanged_bytes", exchange.bytes},
           {"period", std::int64_t{exchange.period}},
@@ -63,7 +63,7 @@ paceline::observe::Metrics exchange_figures(const paceline::StepReport& report) 
 }
 
 paceline::observe::Metrics server_figures(const paceline::StepReport& report) {
-  const paceline::parallel::ServerReport& servers = report.servers;
+  const paceline::replica::ServerReport& servers = report.servers;
   double sum = 0;
   std::int64_t most = 0;
   for (const auto& [staleness, updates] : servers.staleness) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "paceline/torch/checkpoint/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpoint.h"
 
 struct Options {
   std::string model = "cnn";

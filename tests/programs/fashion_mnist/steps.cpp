@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/optim/optim.h"
+#include "paceline/torch/optimizers/optim.h"
 
 namespace data = paceline::data;
 namespace optimizers = paceline::optimizers;

@@ -9,7 +9,7 @@
 #include "paceline/core/job/local_world.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 std::vector<at::Tensor> parameters() {
@@ -140,4 +140,4 @@ TEST(GradientBuckets, NothingIsLentTwiceAtATime) {
 }
 
 }  // namespace
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

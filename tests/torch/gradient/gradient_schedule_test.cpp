@@ -11,7 +11,7 @@
 #include "paceline/core/server/serve.h"
 #include "tests/support/local_world.h"
 
-namespace paceline::parallel {
+namespace paceline::gradient {
 namespace {
 
 schedule::ObservedStep step_of(double seconds) {
@@ -23,7 +23,7 @@ schedule::ObservedStep step_of(double seconds) {
 TEST(GradientSchedule, StepsThatGrowLongerOnOneRankAloneAreJudgedAlikeByAll) {
   for (const int slower : {0, 1}) {
     test::run_ranks(2, [&](Job& job) {
-      const std::vector<Parameter> dense = {{"weight", at::zeros({8, 8})},
+      const std::vector<replica::Parameter> dense = {{"weight", at::zeros({8, 8})},
                                             {"bias", at::zeros({8})}};
       GradientSchedule schedule(dense, job.world_size(), {.schedule = "merged"});
       for (int step = 0; schedule.plans() == 0; ++step) {
@@ -51,7 +51,7 @@ TEST(GradientSchedule, TheWayThatWasFasterWhenBothWereTriedIsTakenByAll) {
       world.servers = 1;
       test::run_ranks(2, world, [&](Job& job) {
         if (job.role() == Role::server) return serve(job);
-        const std::vector<Parameter> dense = {{"weight", at::zeros({8, 8})},
+        const std::vector<replica::Parameter> dense = {{"weight", at::zeros({8, 8})},
                                               {"bias", at::zeros({8})}};
         GradientSchedule schedule(dense, job.world_size(),
                                   {.schedule = name, .aggregate = "automatic"}, &job, INFINITY);
@@ -79,4 +79,4 @@ TEST(GradientSchedule, TheWayThatWasFasterWhenBothWereTriedIsTakenByAll) {
 }
 
 }  // namespace
-}  // namespace paceline::parallel
+}  // namespace paceline::gradient

@@ -10,7 +10,7 @@ struct Kept {
   explicit Kept(int ranks)
       : model(static_cast<std::size_t>(ranks)), optimizer(model.size()), parallel(model.size()) {}
   std::vector<std::string> model, optimizer;
-  std::vector<parallel::SynchronyState> parallel;
+  std::vector<replica::SynchronyState> parallel;
 };
 
 // Steps [begin, end) of a training in a world of its own, saved before step `saved_at`. Returns

@@ -11,8 +11,8 @@ constexpr int kRanks = 2, kStepsOfMenus = 60;
 const std::string kMenu = "top_k:ratio=0.02/0.004/0.1,min_compress_bytes=0,choose_every=6";
 
 // Two matrices and a vector, whose gradients are the factors that they are multiplied by.
-std::vector<parallel::Parameter> three_parameters() {
-  std::vector<parallel::Parameter> all;
+std::vector<replica::Parameter> three_parameters() {
+  std::vector<replica::Parameter> all;
   for (const auto& [name, sizes] : std::vector<std::pair<std::string, std::vector<std::int64_t>>>{
            {"a", {160, 128}}, {"b", {200, 100}}, {"bias", {32}}})
     all.push_back({name, at::zeros(sizes).set_requires_grad(true)});

@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "paceline/torch/optim/optim.h"
+#include "paceline/torch/optimizers/optim.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {

@@ -133,7 +133,7 @@ TEST(ModelFile, ThatCannotBeWrittenIsToldOnAllRanksAndTheOldOneStays) {
     EXPECT_THAT(failure(folder.file("none/model.pt")),
                 AllOf(HasSubstr("none/model.pt"), HasSubstr("No such file or directory")));
     DataParallel of_parameters(
-        std::vector<parallel::Parameter>{{"weight", at::ones({3}).set_requires_grad(true)}}, job);
+        std::vector<replica::Parameter>{{"weight", at::ones({3}).set_requires_grad(true)}}, job);
     EXPECT_THAT(misuse_of([&] { of_parameters.save(folder.file("model.pt")); }),
                 HasSubstr("state()"));
     EXPECT_EQ(of_parameters.state()["weight"].numel(), 3);

@@ -42,13 +42,13 @@ inline std::vector<std::vector<float>> residuals_in(Bytes compression) {
 }
 
 // The state that one rank keeps beside its model. Waits for updates under way.
-inline parallel::SynchronyState state_of(DataParallel& data_parallel) {
+inline replica::SynchronyState state_of(DataParallel& data_parallel) {
   data_parallel.finish();
   return data_parallel.replicas().synchrony().state();
 }
 
 // Pretends that the ranks of a world have saved these.
-inline parallel::SavedSynchrony saved_by(const std::vector<parallel::SynchronyState>& ranks) {
+inline replica::SavedSynchrony saved_by(const std::vector<replica::SynchronyState>& ranks) {
   return {.values = ranks.front().values,
           .ranks = static_cast<int>(ranks.size()),
           .own = [&ranks](int rank) { return ranks.at(static_cast<std::size_t>(rank)).own; }};

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "examples/05_tiny_gpt/model.h"
-#include "paceline/torch/checkpoint/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpoint.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/precision/small_model.h"
 
@@ -19,7 +19,7 @@ std::uint16_t nearest_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-std::vector<parallel::Parameter> expect_rounded(DataParallel& parallel) {
+std::vector<replica::Parameter> expect_rounded(DataParallel& parallel) {
   const auto masters = parallel.replicas().masters();
   for (const auto& each : masters) {
     const at::Tensor& model = each.computed;

@@ -28,10 +28,10 @@ TEST(OptimizerMean, OfCountsIsTheirWeightedMeanRounded) {
     Net net;
     torch::optim::Adam adam(net.parameters(), 0.01);
     step_alone(net, adam, 1 + 3 * job.rank());
-    parallel::average_optimizers({&adam}, job.world());
+    replica::average_optimizers({&adam}, job.world());
     EXPECT_EQ(counted_steps(adam), 4);  // of 1, 4 and 7
     step_alone(net, adam, job.rank());
-    parallel::average_optimizers({&adam}, job.world(), job.rank() == 2 ? 3 : 0);
+    replica::average_optimizers({&adam}, job.world(), job.rank() == 2 ? 3 : 0);
     EXPECT_EQ(counted_steps(adam), 6) << "ranks of weight 0 do not count";
   });
 }
@@ -43,7 +43,7 @@ TEST(OptimizerMean, OfCountsIsAtLeastOneWhereSomeRankStepped) {
     Net net;
     torch::optim::Adam adam(net.parameters(), 0.01);
     step_alone(net, adam, job.rank() == 1 ? 1 : 0);
-    parallel::average_optimizers({&adam}, job.world());
+    replica::average_optimizers({&adam}, job.world());
     EXPECT_EQ(counted_steps(adam), 1);
   });
 }

@@ -20,7 +20,7 @@ DataParallelOptions with_stage(int stage) {
 TEST(Units, LayOutEveryParameterOnceAndAligned) {
   Tree tree;
   const nn::Sequential net = cnn(at::kFloat);
-  for (const auto& parts : {parallel::parts_of(*net), parallel::parts_of(*tree)}) {
+  for (const auto& parts : {replica::parts_of(*net), replica::parts_of(*tree)}) {
     for (const int stage : {1, 2, 3}) {
       for (const int ranks : {1, 2, 3, 5, 64}) {
         const Units units = Units::of(parts, ranks, with_stage(stage));
@@ -51,7 +51,7 @@ TEST(Units, LayOutEveryParameterOnceAndAligned) {
 // The segments of all ranks are the parameter, one after the other, each in its rank's piece.
 TEST(Units, SegmentsOfAllRanksMakeUpEachParameter) {
   Tree tree;
-  const auto parts = parallel::parts_of(*tree);
+  const auto parts = replica::parts_of(*tree);
   for (const int ranks : {2, 3, 7}) {
     const Units units = Units::of(parts, ranks, with_stage(3));
     for (std::size_t i = 0; i < parts.dense.size(); ++i) {
@@ -75,7 +75,7 @@ TEST(Units, SegmentsOfAllRanksMakeUpEachParameter) {
 
 TEST(Units, AreTheElementsOfListsAndTheRestIsTheRoot) {
   Tree tree;
-  const auto parts = parallel::parts_of(*tree);
+  const auto parts = replica::parts_of(*tree);
   const Units units = Units::of(parts, 2, with_stage(3));
   std::vector<std::string> names;
   for (const Unit& unit : units.all()) names.push_back(unit.name);
@@ -97,7 +97,7 @@ struct TiedBlocks : nn::Module {
 
 TEST(Units, TiedParametersBelongToTheRoot) {
   const TiedBlocks model;
-  const auto parts = parallel::parts_of(model);
+  const auto parts = replica::parts_of(model);
   std::map<std::string, int> of_units;
   for (const auto& [parameter, unit] : parts.units) ++of_units[unit];
   EXPECT_FALSE(parts.units.contains("blocks.0.weight"));
@@ -111,7 +111,7 @@ TEST(Units, TwoTypesInAnElementAreTwoUnits) {
     const at::NoGradGuard no_grad;
     model[0]->as<nn::Linear>()->bias.set_data(at::zeros({4}, at::kDouble));
   }
-  const Units units = Units::of(parallel::parts_of(*model), 2, with_stage(3));
+  const Units units = Units::of(replica::parts_of(*model), 2, with_stage(3));
   EXPECT_EQ(units.size(), 3u);
 }
 

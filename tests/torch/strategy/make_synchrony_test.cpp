@@ -66,7 +66,7 @@ TEST(Strategies, AfterASwitchHaveTheBitsOfTheSecondBegunAtTheFirstsConsensus) {
         DataParallel parallel(net, job, {.synchrony = second});
         if (!parallel.replicas().synchrony().may_differ() && !first.starts_with("synchronous") &&
             !first.starts_with("robust"))
-          parallel::average_optimizers({optimizer.get()}, job.world());
+          replica::average_optimizers({optimizer.get()}, job.world());
         train(parallel, 7, 14);
         by_hand[SerialWorld::at(job.rank())] = flat(*net);
       });

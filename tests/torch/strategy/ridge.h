@@ -44,7 +44,7 @@ class Ridge {
     at::Tensor result;
     run_ranks(ranks_, [&](Job& job) {
       at::Tensor w = at::zeros({kWidth}, at::kDouble).requires_grad_();
-      DataParallel parallel(std::vector<parallel::Parameter>{{"w", w}}, job,
+      DataParallel parallel(std::vector<replica::Parameter>{{"w", w}}, job,
                             {.synchrony = synchrony});
       torch::optim::SGD optimizer({w}, rate);
       for (int k = 0; k < steps; ++k) {

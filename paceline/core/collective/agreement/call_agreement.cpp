@@ -34,20 +34,20 @@ void CallAgreement::call_all() {
     transport::Link* link = members_.link(peer);
     if (link == nullptr) continue;
     ++traffic_.announcements;
-    request_.call.output = lend_output_over(*link);
+    request_.call.output = share_output_over(*link);
     link->send(mark_.header(FrameType::call), encode(request_.call));
   }
 }
 
-transport::Lent CallAgreement::lend_output_over(transport::Link& link) {
+transport::SharedRegion CallAgreement::share_output_over(transport::Link& link) {
   const MutableBytes output = request_.output.bytes();
   if (!request_.plan || !link.remote_of(output)) return {};
-  if (!lent_output_) lent_output_ = members_.generation().segments().lend(output);
-  return lent_output_.value_or(transport::Lent{});
+  if (!shared_output_) shared_output_ = members_.generation().segments().share(output);
+  return shared_output_.value_or(transport::SharedRegion{});
 }
 
 void CallAgreement::take_back_output() {
-  if (lent_output_) members_.generation().take_back(*lent_output_);
+  if (shared_output_) members_.generation().take_back(*shared_output_);
 }
 
 // The call is compared with this rank's own; where each pair of ranks has something to agree in, it

@@ -57,12 +57,12 @@ class CallAgreement {
   std::string where() const;  // "operation 12 of group 'world'"
 
   // This rank's output, if a peer was told where it lies.
-  const std::optional<transport::Lent>& lent_output() const { return lent_output_; }
+  const std::optional<transport::SharedRegion>& shared_output() const { return shared_output_; }
   // Once this has returned nobody writes to own output.
   void take_back_output();
 
  private:
-  transport::Lent lend_output_over(transport::Link& link);
+  transport::SharedRegion share_output_over(transport::Link& link);
   void give_assent();
   bool put_assent(int peer, std::uint32_t round, Bytes payload);
   BarrierCargo* cargo() { return weights_ ? &*weights_ : inputs_; }
@@ -74,7 +74,7 @@ class CallAgreement {
   Traffic& traffic_;
 
   CallRecord record_;
-  std::optional<transport::Lent> lent_output_;
+  std::optional<transport::SharedRegion> shared_output_;
   std::optional<FingerprintBarrier> barrier_;  // in place of calls to all
   bool all_assent_ = false;
   std::optional<GatheredWeights> weights_;  // of a weighted average

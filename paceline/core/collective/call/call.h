@@ -32,7 +32,7 @@ struct Call {
   // These fields each rank tells the others.
   std::vector<std::uint64_t> expected;  // all_to_all with counts: what this rank expects from each
   double weight = 1;
-  transport::Lent output;  // where its output lies, for stores; segment 0: nowhere
+  transport::SharedRegion output;  // where its output lies, for stores; segment 0: nowhere
   std::vector<std::byte> note;
 };
 

@@ -168,7 +168,7 @@ SharedReduction::Offer BoardCarrier::offer(const Request& request) {
   };
   if (const auto input = own.find(request.input.bytes()); input && may_lend(input->segment))
     offer.input = *input;
-  lent_ = own.lend(request.output.bytes());
+  lent_ = own.share(request.output.bytes());
   if (lent_ && !may_lend(lent_->place.segment)) lent_.reset();
   if (lent_) offer.output = lent_->place;
   if (lent_) offer.writable = lent_->writable;

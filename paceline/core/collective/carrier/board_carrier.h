@@ -85,7 +85,7 @@ class BoardCarrier final : public PostingCarrier {
   std::uint64_t sequence_ = 0;
   const Request* request_ = nullptr;
   std::optional<SharedReduction> reduction_;  // under way
-  std::optional<transport::Lent> lent_;       // its output
+  std::optional<transport::SharedRegion> lent_;       // its output
 };
 
 }  // namespace paceline::collective

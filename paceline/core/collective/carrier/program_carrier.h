@@ -22,7 +22,7 @@
 #include "paceline/core/collective/carrier/carrier.h"
 #include "paceline/core/collective/carrier/segment.h"
 #include "paceline/core/collective/carrier/stored_outputs.h"
-#include "paceline/core/transport/link/lent_use.h"
+#include "paceline/core/transport/link/region_lease.h"
 
 namespace paceline::collective {
 
@@ -76,7 +76,7 @@ class ProgramCarrier final : public Carrier, private transport::SendListener {
   std::optional<StoredOutputs> outputs_;
   bool wide_sums_ = false;  // partial sums of 16-bit types are held in f32
 
-  transport::LentUse use_;   // of an action
+  transport::RegionLease use_;   // of an action
   std::vector<int> unread_;  // by rank: messages sent to it from a slot, and not yet taken
   int segments_left_ = 0;
   int next_segment_ = 0;

@@ -40,7 +40,7 @@
 #include "paceline/core/collective/call/request.h"
 #include "paceline/core/collective/carrier/board.h"
 #include "paceline/core/collective/carrier/carrier.h"
-#include "paceline/core/transport/link/lent_use.h"
+#include "paceline/core/transport/link/region_lease.h"
 
 namespace paceline::collective {
 
@@ -163,7 +163,7 @@ class SharedReduction {
   std::size_t longest_piece_ = 0;  // elements
   std::uint64_t pieces_ = 0;       // of each chunk
   std::vector<Rank> ranks_;
-  transport::LentUse use_;  // of the others' memory, by one piece
+  transport::RegionLease use_;  // of the others' memory, by one piece
   std::vector<ConstBuffer> inputs_;
   TreeSum tree_sum_;
   std::vector<std::byte>& read_;

@@ -41,7 +41,7 @@ StoredOutputs::Window StoredOutputs::of_peer(const Segment& segment, const Step&
 
 StoredOutputs::Window StoredOutputs::own(Segment& segment, const Slot& slot) const {
   const MutableBytes target = segment.writable(slot);
-  const auto& lent = agreement_.lent_output();
+  const auto& lent = agreement_.shared_output();
   if (!lent) return {target, 0, 0};
   const auto offset = static_cast<std::size_t>(target.data() - request_.output.data);
   const auto [written, head, tail] =

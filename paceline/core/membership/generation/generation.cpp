@@ -178,7 +178,7 @@ void Generation::unshare(std::uint64_t segment) {
   }
 }
 
-void Generation::take_back(const transport::Lent& lent) {
+void Generation::take_back(const transport::SharedRegion& lent) {
   const auto found = segments_.segments().find(lent.place.segment);
   if (found == segments_.segments().end() || lent.writable.is_empty()) return;
   if (!found->second->take_back(lent.writable)) {

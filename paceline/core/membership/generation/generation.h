@@ -120,7 +120,7 @@ class Generation final : private transport::LinkOwner {
   const transport::SegmentTable& segments() const { return segments_; }
   // REQUIRES: the links were abandoned. A call that has lent this and fails calls it before it
   // returns: nothing arrives there any more. THREAD: driver.
-  void take_back(const transport::Lent& lent);
+  void take_back(const transport::SharedRegion& lent);
 
   // Says goodbye to all peers, after tell_unwound(). THREAD: driver.
   void leave();

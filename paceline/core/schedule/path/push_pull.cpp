@@ -12,7 +12,7 @@
 #include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/job_links.h"
-#include "paceline/core/server/lending/link_lender.h"
+#include "paceline/core/server/regions/link_regions.h"
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/sum_worker.h"
 #include "paceline/core/server/table/table_numbers.h"
@@ -58,7 +58,7 @@ class PushPull::Sums final : public job::JobExtension {
  public:
   explicit Sums(Job& job)
       : links(job::links_of(job)),
-        lender(*links.generation),
+        region_owner(*links.generation),
         stage(stage_of(job, links)),
         machine(
             job.world_size(), job.servers(),
@@ -66,7 +66,7 @@ class PushPull::Sums final : public job::JobExtension {
              .stall = links.stall_time,
              .rank = job.rank(),
              .tell = [](const std::string& line) { warn(line); }},
-            [this](const Failure& found) { return cause_of(found); }, {&lender, stage.bytes()},
+            [this](const Failure& found) { return cause_of(found); }, {&region_owner, stage.bytes()},
             part_bytes_of(links)),
         run(job, kSumGroup, TableMembers::of_servers(job.world_size(), job.servers()).all(),
             machine) {}
@@ -84,7 +84,7 @@ class PushPull::Sums final : public job::JobExtension {
   void end_channel() { --live_; }
 
   const job::JobLinks links;
-  server::LinkLender lender;
+  server::LinkRegionOwner region_owner;
   const Allocation stage;
   SumWorker machine;
   coordination::MachineRun run;

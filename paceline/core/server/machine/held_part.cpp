@@ -25,12 +25,12 @@ Bytes before(std::uint64_t until, std::uint64_t begin, Bytes bytes) {
 
 }  // namespace
 
-Result<HeldPart> HeldPart::borrowed(Borrower& borrower, int worker, const SumPiece& piece,
-                                    const LentPart& lent) {
+Result<HeldPart> HeldPart::shared(RegionUser& user, int worker, const SumPiece& piece,
+                                    const SharedPart& lent) {
   HeldPart part;
   part.lent_ = lent;
-  part.input_memory_ = borrower.segment(worker, lent.input.segment);
-  part.output_memory_ = borrower.segment(worker, lent.output.segment);
+  part.input_memory_ = user.segment(worker, lent.input.segment);
+  part.output_memory_ = user.segment(worker, lent.output.segment);
   if (!contains(part.input_memory_, lent.input, piece) ||
       !contains(part.output_memory_, lent.output, piece))
     return Failure{Fault::io,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "paceline/core/collective/carrier/tree_sum.h"
-#include "paceline/core/server/lending/lender.h"
+#include "paceline/core/server/regions/regions.h"
 #include "paceline/core/server/wire/sum_piece.h"
 
 namespace paceline::server {
@@ -15,8 +15,8 @@ class HeldPart {
  public:
   explicit HeldPart(Bytes elements) : elements_(elements.begin(), elements.end()) {}
   // A failure (io): the worker shares no such memory.
-  static Result<HeldPart> borrowed(Borrower& borrower, int worker, const SumPiece& piece,
-                                   const LentPart& lent);
+  static Result<HeldPart> shared(RegionUser& user, int worker, const SumPiece& piece,
+                                   const SharedPart& lent);
 
   bool is_lent() const { return input_memory_ != nullptr; }
   const std::byte* data() const {
@@ -30,7 +30,7 @@ class HeldPart {
   HeldPart() = default;
   std::vector<std::byte> elements_;  // of a part that is not lent
   std::shared_ptr<const transport::SharedMemory> input_memory_, output_memory_;
-  LentPart lent_;
+  SharedPart lent_;
 };
 
 // Sums the parts of `piece` up, in their order, by the balanced tree, and stores the sum in lent

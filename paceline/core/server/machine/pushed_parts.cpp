@@ -7,7 +7,7 @@ namespace paceline::server {
 namespace {
 
 // The server writes those pages of the output that can be taken back from it.
-transport::Extent writable_part(const transport::Lent& output, std::size_t bytes) {
+transport::Extent writable_part(const transport::SharedRegion& output, std::size_t bytes) {
   const std::uint64_t first = output.place.offset;
   const std::uint64_t begin = std::max(output.writable.begin, first);
   const std::uint64_t end = std::min(output.writable.end, first + bytes);
@@ -30,34 +30,34 @@ std::optional<MutableBytes> PartStage::take() {
 
 machine::Message PushedParts::push(const SumPiece& piece, Bytes input, MutableBytes output) {
   Part& part = parts_.insert_or_assign(key_of(piece), Part{piece, output}).first->second;
-  const auto lent = lend(part, input);
+  const auto lent = share(part, input);
   if (!lent) return encode(SumKind::push, piece, input);
   part.stored = lent->stored;
   return encode(piece, *lent);
 }
 
-std::optional<LentPart> PushedParts::lend(Part& part, Bytes input) {
-  if (lender_ == nullptr || input.size() < kShortestLent) return std::nullopt;
-  auto lent = lend_own(part, input);
-  return lent ? lent : lend_staged(part, input);
+std::optional<SharedPart> PushedParts::share(Part& part, Bytes input) {
+  if (owner_ == nullptr || input.size() < kShortestShared) return std::nullopt;
+  auto lent = share_own(part, input);
+  return lent ? lent : share_staged(part, input);
 }
 
-std::optional<LentPart> PushedParts::lend_own(Part& part, Bytes input) {
-  const auto from = lender_->lend(server_, input);
-  const auto to = lender_->lend(server_, part.output);
+std::optional<SharedPart> PushedParts::share_own(Part& part, Bytes input) {
+  const auto from = owner_->share(server_, input);
+  const auto to = owner_->share(server_, part.output);
   const std::size_t element = size_of(part.piece.dtype);
   if (!from || !to || from->place.offset % element != 0 || to->place.offset % element != 0)
     return std::nullopt;
   part.own = to;
-  return LentPart{from->place, to->place, writable_part(*to, input.size())};
+  return SharedPart{from->place, to->place, writable_part(*to, input.size())};
 }
 
 // Nothing but parts lies on the stage, so the server may write all of a place.
-std::optional<LentPart> PushedParts::lend_staged(Part& part, Bytes input) {
+std::optional<SharedPart> PushedParts::share_staged(Part& part, Bytes input) {
   const auto place = stage_->take();
   if (!place) return std::nullopt;
   const auto lent = input.size() <= place->size()
-                        ? lender_->lend(server_, place->first(input.size()))
+                        ? owner_->share(server_, place->first(input.size()))
                         : std::nullopt;
   if (!lent) {
     stage_->give_back(*place);
@@ -65,7 +65,7 @@ std::optional<LentPart> PushedParts::lend_staged(Part& part, Bytes input) {
   }
   part.place = place;
   std::memcpy(place->data(), input.data(), input.size());
-  return LentPart{lent->place, lent->place, {0, input.size()}};
+  return SharedPart{lent->place, lent->place, {0, input.size()}};
 }
 
 bool PushedParts::take(const machine::Message& message, const ReadPiece& sum, bool awaited) {
@@ -95,8 +95,8 @@ bool PushedParts::has_parts_of(std::uint64_t call) const {
   return first != parts_.end() && first->first.first == call;
 }
 
-std::vector<transport::Lent> PushedParts::lent_outputs(std::uint64_t call) const {
-  std::vector<transport::Lent> outputs;
+std::vector<transport::SharedRegion> PushedParts::shared_outputs(std::uint64_t call) const {
+  std::vector<transport::SharedRegion> outputs;
   const auto begin = parts_.lower_bound({call, 0}), end = parts_.lower_bound({call + 1, 0});
   for (auto at = begin; at != end; ++at)
     if (at->second.own) outputs.push_back(*at->second.own);

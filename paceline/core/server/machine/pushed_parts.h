@@ -1,6 +1,6 @@
 // PushedParts: a channel's parts that a worker has pushed to one server and has no sum of yet.
 //
-// A part of at least kShortestLent bytes is lent to a server that sees it: where the caller has it
+// A part of at least kShortestShared bytes is lent to a server that sees it: where the caller has it
 // in shared memory, else as a copy on the stage, where its sum comes too. All others travel.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/server/lending/lender.h"
+#include "paceline/core/server/regions/regions.h"
 #include "paceline/core/server/wire/sum_piece.h"
 
 namespace paceline::server {
@@ -31,11 +31,11 @@ class PartStage {
 // THREAD: the driver.
 class PushedParts {
  public:
-  // Without a `lender` all parts travel. Both must outlive it.
-  PushedParts(int server, Lender* lender, PartStage& stage)
-      : server_(server), lender_(lender), stage_(&stage) {}
+  // Without an `owner` all parts travel. Both must outlive it.
+  PushedParts(int server, RegionOwner* owner, PartStage& stage)
+      : server_(server), owner_(owner), stage_(&stage) {}
 
-  static constexpr std::size_t kShortestLent = 4096;  // below, a copy is cheaper
+  static constexpr std::size_t kShortestShared = 4096;  // below, a copy is cheaper
 
   std::size_t size() const { return parts_.size(); }
   bool has_parts_of(std::uint64_t call) const;
@@ -46,7 +46,7 @@ class PushedParts {
   // such part was pushed, or the sum is none of it.
   bool take(const machine::Message& message, const ReadPiece& sum, bool awaited);
   // The outputs in the caller's own memory where the server may store sums of this call.
-  std::vector<transport::Lent> lent_outputs(std::uint64_t call) const;
+  std::vector<transport::SharedRegion> shared_outputs(std::uint64_t call) const;
 
  private:
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // call, begin
@@ -54,17 +54,17 @@ class PushedParts {
     SumPiece piece;
     MutableBytes output;
     std::optional<MutableBytes> place = {};        // on the stage
-    std::optional<transport::Lent> own = {};       // the output, where it is lent
+    std::optional<transport::SharedRegion> own = {};       // the output, where it is lent
     std::optional<transport::Extent> stored = {};  // by the server, if it was lent at all
   };
 
   static Key key_of(const SumPiece& piece) { return {piece.call, piece.begin}; }
-  std::optional<LentPart> lend(Part& part, Bytes input);
-  std::optional<LentPart> lend_own(Part& part, Bytes input);
-  std::optional<LentPart> lend_staged(Part& part, Bytes input);
+  std::optional<SharedPart> share(Part& part, Bytes input);
+  std::optional<SharedPart> share_own(Part& part, Bytes input);
+  std::optional<SharedPart> share_staged(Part& part, Bytes input);
 
   int server_;
-  Lender* lender_;
+  RegionOwner* owner_;
   PartStage* stage_;
   std::map<Key, Part> parts_;
 };

@@ -17,9 +17,9 @@ using machine::Time;
 
 }  // namespace
 
-SumServer::SumServer(int workers, Borrower* borrower)
+SumServer::SumServer(int workers, RegionUser* user)
     : workers_(workers),
-      borrower_(borrower),
+      user_(user),
       tree_(workers, collective::kReductionBlock),
       held_(static_cast<std::size_t>(workers)) {}
 
@@ -31,7 +31,7 @@ Actions SumServer::on_message(int from, const Message& message, Time) {
   const auto kind = static_cast<SumKind>(message.kind);
   if (const auto asked = parse_missing_parts(message); kind == SumKind::ask && asked)
     return tell_missing(from, *asked);
-  if (kind != SumKind::push && kind != SumKind::lend) return drop("a message that no worker sends");
+  if (kind != SumKind::push && kind != SumKind::shared) return drop("a message that no worker sends");
   const auto read = parse_sum_piece(message);
   if (!read) return drop(read.error().what);
   if (!may_hold(from, read.value().piece.channel))
@@ -62,10 +62,10 @@ bool SumServer::may_hold(int worker, std::uint32_t channel) const {
 
 Result<HeldPart> SumServer::held_part(int from, const Message& message, const ReadPiece& read) {
   if (static_cast<SumKind>(message.kind) == SumKind::push) return HeldPart(read.rest);
-  const auto lent = parse_lent_part(read);
+  const auto lent = parse_shared_part(read);
   if (!lent) return lent.error();
-  if (borrower_ == nullptr) return Failure{Fault::io, "a part lent to whom shares no memory", {}};
-  return HeldPart::borrowed(*borrower_, from, read.piece, lent.value());
+  if (user_ == nullptr) return Failure{Fault::io, "a part lent to whom shares no memory", {}};
+  return HeldPart::shared(*user_, from, read.piece, lent.value());
 }
 
 Actions SumServer::take(int from, const SumPiece& piece, HeldPart part) {
@@ -89,16 +89,16 @@ Actions SumServer::take(int from, const SumPiece& piece, HeldPart part) {
 // A worker whose call has failed while its part was read ends the generation, so nobody waits for
 // the sum.
 Actions SumServer::answer(Gathering gathering) {
-  std::vector<int> lenders;
+  std::vector<int> owners;
   std::vector<HeldPart> parts;
   for (auto& [worker, part] : gathering.parts) {
-    if (part.is_lent()) lenders.push_back(worker);
+    if (part.is_lent()) owners.push_back(worker);
     parts.push_back(std::move(part));
   }
   std::vector<std::vector<std::byte>> told;
   const auto sum = [&] { told = sum_up(gathering.piece, parts, tree_); };
-  if (lenders.empty()) sum();
-  else if (!borrower_->borrow(lenders, sum)) return {};
+  if (owners.empty()) sum();
+  else if (!user_->use_regions(owners, sum)) return {};
   Actions actions;
   for (std::size_t worker = 0; worker < parts.size(); ++worker) {
     const auto held = held_[worker].find(gathering.piece.channel);

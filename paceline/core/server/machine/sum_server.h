@@ -20,9 +20,9 @@ namespace paceline::server {
 // THREAD: one.
 class SumServer final : public machine::Machine {
  public:
-  // The members 0 .. workers - 1 are the workers. Without a `borrower` no part can be lent; it must
+  // The members 0 .. workers - 1 are the workers. Without a `user` no part can be lent; it must
   // outlive this.
-  explicit SumServer(int workers, Borrower* borrower = nullptr);
+  explicit SumServer(int workers, RegionUser* user = nullptr);
 
   // A worker that has pushed more parts of a channel without an answer is dropped, or of more
   // channels: so much it can make the server hold. Workers of this version have no more of either
@@ -52,7 +52,7 @@ class SumServer final : public machine::Machine {
   std::optional<std::string> missed(const Gathering& gathering) const;
 
   const int workers_;
-  Borrower* const borrower_;
+  RegionUser* const user_;
   collective::TreeSum tree_;
   std::map<Key, Gathering> open_;
   std::vector<std::map<std::uint32_t, std::size_t>> held_;  // parts, by worker and channel

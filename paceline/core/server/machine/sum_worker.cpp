@@ -25,14 +25,14 @@ std::size_t elements_of_part(std::size_t bytes, std::size_t servers, std::size_t
 }  // namespace
 
 SumWorker::SumWorker(int first_server, int servers, SumPatience patience,
-                     std::function<Failure(Failure)> why, const SumLending& lending,
+                     std::function<Failure(Failure)> why, const SumSharing& sharing,
                      std::size_t part_bytes)
     : first_(first_server),
       patience_(std::move(patience)),
       why_(std::move(why)),
-      lender_(lending.lender),
+      owner_(sharing.owner),
       part_bytes_(part_bytes),
-      stage_(lending.stage, part_bytes),
+      stage_(sharing.stage, part_bytes),
       sides_(static_cast<std::size_t>(servers)) {}
 
 void SumWorker::put(SumCall call) {
@@ -92,7 +92,7 @@ void SumWorker::cut(const SumCall& call) {
   const std::size_t length = elements_of_part(call.input.bytes().size(), sides_.size(), part_bytes_,
                                               size_of(call.input.dtype));
   const auto queue = [&](std::size_t server) -> Queue& {
-    const PushedParts none(first_ + static_cast<int>(server), lender_, stage_);
+    const PushedParts none(first_ + static_cast<int>(server), owner_, stage_);
     return sides_[server].try_emplace(call.channel, Queue{none}).first->second;
   };
   for (std::size_t begin = 0; begin < call.input.count; begin += length) {
@@ -140,7 +140,7 @@ Actions SumWorker::take(int server, const Message& message, Time now) {
   const auto sum = parse_sum_piece(message);
   if (!sum) return drop();
   const auto& [piece, rest] = sum.value();
-  Side& side = sides_.at(static_cast<std::size_t>(server - first_));
+  ServerSums& side = sides_.at(static_cast<std::size_t>(server - first_));
   const auto queue = side.find(piece.channel);
   const auto open = open_.find({piece.channel, piece.call});
   const bool is_awaited = open != open_.end();
@@ -163,7 +163,7 @@ Actions SumWorker::on_lost(int peer, Time) {
 void SumWorker::fail(Failure failure) {
   if (failure_) return;
   failure_ = why_ ? why_(std::move(failure)) : std::move(failure);
-  for (Side& side : sides_)
+  for (ServerSums& side : sides_)
     for (auto& [channel, queue] : side) queue.waiting.clear();
   while (!open_.empty()) end(open_.begin(), failure_);
 }
@@ -177,14 +177,14 @@ void SumWorker::end(std::map<Key, Open>::iterator at, std::optional<Failure> fai
 
 // It may end the generation, and with it all other calls.
 void SumWorker::revoke(const Key& call, const Failure& why) {
-  std::vector<transport::Lent> outputs;
-  for (const Side& side : sides_) {
+  std::vector<transport::SharedRegion> outputs;
+  for (const ServerSums& side : sides_) {
     const auto queue = side.find(call.first);
     if (queue == side.end()) continue;
-    const auto more = queue->second.pushed.lent_outputs(call.second);
+    const auto more = queue->second.pushed.shared_outputs(call.second);
     outputs.insert(outputs.end(), more.begin(), more.end());
   }
-  if (!outputs.empty()) lender_->revoke(outputs, why);
+  if (!outputs.empty()) owner_->revoke(outputs, why);
 }
 
 }  // namespace paceline::server

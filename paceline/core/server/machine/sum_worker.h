@@ -20,7 +20,7 @@
 
 #include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/server/lending/lender.h"
+#include "paceline/core/server/regions/regions.h"
 #include "paceline/core/server/machine/pushed_parts.h"
 #include "paceline/core/server/wire/sum_piece.h"
 
@@ -37,10 +37,10 @@ struct SumCall {
   std::function<void(std::optional<Failure>)> done;
 };
 
-// How a worker lends parts: by nothing (they travel), or by a lender, which outlives the machine,
+// How a worker lends parts: by nothing (they travel), or through an owner, which outlives the machine,
 // and with a stage in shared memory for arrays that lie elsewhere.
-struct SumLending {
-  Lender* lender = nullptr;
+struct SumSharing {
+  RegionOwner* owner = nullptr;
   MutableBytes stage = {};
 };
 
@@ -65,7 +65,7 @@ class SumWorker final : public machine::Machine {
   // The servers have the numbers from `first_server` on. The first failure ends all calls, also
   // those to come; `why` may know a better one.
   SumWorker(int first_server, int servers, SumPatience patience,
-            std::function<Failure(Failure)> why = {}, const SumLending& lending = {},
+            std::function<Failure(Failure)> why = {}, const SumSharing& sharing = {},
             std::size_t part_bytes = kLentPart);
 
   static constexpr std::size_t kWindow = 8;  // parts of a channel under way to a server
@@ -91,7 +91,7 @@ class SumWorker final : public machine::Machine {
     PushedParts pushed;
     std::deque<SumPiece> waiting = {};
   };
-  using Side = std::map<std::uint32_t, Queue>;  // of a server, by channel
+  using ServerSums = std::map<std::uint32_t, Queue>;  // of a server, by channel
   enum class Asked : std::uint8_t { no, to_tell, to_fail };
   // The last question, about the call that has waited for longest.
   struct Question {
@@ -126,13 +126,13 @@ class SumWorker final : public machine::Machine {
   const int first_;
   const SumPatience patience_;
   const std::function<Failure(Failure)> why_;
-  Lender* const lender_;
+  RegionOwner* const owner_;
   const std::size_t part_bytes_;
   PartStage stage_;
   std::mutex mutex_;
   std::deque<SumCall> put_;  // guarded by mutex_
   std::map<Key, Open> open_;
-  std::vector<Side> sides_;  // by server
+  std::vector<ServerSums> sides_;  // by server
   bool is_armed_ = false;    // the timer
   machine::Time quiet_since_ = {};
   bool is_told_ = false;  // that it is quiet

@@ -69,7 +69,7 @@ Actions WorkerMachine::assign(Bytes values, const RuleState& state) {
 bool WorkerMachine::can_push() const {
   return is_ready() && !is_pulling_ && may_push_ &&
          std::ranges::all_of(sides_,
-                             [](const Side& one) { return one.pushes - one.answered < kWindow; });
+                             [](const RangeState& one) { return one.pushes - one.answered < kWindow; });
 }
 
 Actions WorkerMachine::push(Bytes values, double weight, const std::vector<double>& settings) {
@@ -78,7 +78,7 @@ Actions WorkerMachine::push(Bytes values, double weight, const std::vector<doubl
                  "pushes",
                  values.size(), shape_.spec.name, values_.size());
   for (std::size_t range = 0; range < sides_.size(); ++range) {
-    Side& side = sides_[range];
+    RangeState& side = sides_[range];
     Packet packet{.kind = PacketKind::push,
                   .range = static_cast<std::uint32_t>(range),
                   .flags = static_cast<std::uint32_t>(settings.size()),
@@ -115,7 +115,7 @@ Actions WorkerMachine::pull() {
 Actions WorkerMachine::leave() {
   to_leave_ = sides_.size();
   for (std::size_t range = 0; range < sides_.size(); ++range) {
-    Side& side = sides_[range];
+    RangeState& side = sides_[range];
     side.is_leaving = true;
     side.unanswered.clear();
     side.awaits_row.reset();
@@ -125,17 +125,17 @@ Actions WorkerMachine::leave() {
 }
 
 std::uint64_t WorkerMachine::answered() const {
-  return std::ranges::min_element(sides_, {}, &Side::answered)->answered;
+  return std::ranges::min_element(sides_, {}, &RangeState::answered)->answered;
 }
 
 std::vector<std::int64_t> WorkerMachine::row_clocks() const {
   std::vector<std::int64_t> clocks;
-  for (const Side& side : sides_) clocks.push_back(side.row_clock);
+  for (const RangeState& side : sides_) clocks.push_back(side.row_clock);
   return clocks;
 }
 
 std::uint64_t WorkerMachine::dropped() const {
-  return std::ranges::max_element(sides_, {}, &Side::dropped)->dropped;
+  return std::ranges::max_element(sides_, {}, &RangeState::dropped)->dropped;
 }
 
 // --- machine -------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ std::uint64_t WorkerMachine::dropped() const {
 Actions WorkerMachine::on_packet(int from, Packet packet, Time) {
   const std::size_t range = packet.range;
   if (from != shape_.server_of(range)) return {};
-  Side& side = sides_[range];
+  RangeState& side = sides_[range];
   heard_ += packet.kind != PacketKind::missing;
   switch (packet.kind) {
     case PacketKind::assigned:
@@ -167,7 +167,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time) {
 
 Actions WorkerMachine::on_timer(Time now) {
   for (std::size_t range = 0; range < sides_.size(); ++range) {
-    Side& side = sides_[range];
+    RangeState& side = sides_[range];
     if (side.joining != Joining::no) tell_join(range);
     if (side.assigning) send_to_server(range, *side.assigning);
     for (const auto& [number, message] : side.unanswered) send_to_server(range, message);
@@ -189,7 +189,7 @@ Actions WorkerMachine::on_lost(int peer) {
 }
 
 void WorkerMachine::answer(std::size_t range, const Packet& packet) {
-  Side& side = sides_[range];
+  RangeState& side = sides_[range];
   if (side.joining != Joining::no) return join_answered(range, packet);
   side.answered = std::max(side.answered, std::min(packet.sequence, side.pushes));
   side.dropped = std::max(side.dropped, packet.flags);
@@ -197,7 +197,7 @@ void WorkerMachine::answer(std::size_t range, const Packet& packet) {
 }
 
 void WorkerMachine::join_answered(std::size_t range, const Packet& packet) {
-  Side& side = sides_[range];
+  RangeState& side = sides_[range];
   if (side.joining == Joining::tells && static_cast<std::int64_t>(packet.count) < clock_) return;
   const bool asked = side.joining == Joining::asks;
   side.joining = Joining::no;
@@ -211,7 +211,7 @@ void WorkerMachine::join_answered(std::size_t range, const Packet& packet) {
 }
 
 void WorkerMachine::row(std::size_t range, const Packet& packet) {
-  Side& side = sides_[range];
+  RangeState& side = sides_[range];
   if (!side.awaits_row || packet.flags != pull_ || packet.count != shape_.ranges[range].elements)
     return;
   side.awaits_row.reset();
@@ -236,7 +236,7 @@ void WorkerMachine::store(std::size_t range, const Packet& packet) {
 // are pulled again.
 void WorkerMachine::end_pull() {
   if (shape_.pacing.skips_steps()) {
-    const std::int64_t newest = std::ranges::max_element(sides_, {}, &Side::row_clock)->row_clock;
+    const std::int64_t newest = std::ranges::max_element(sides_, {}, &RangeState::row_clock)->row_clock;
     ++pull_;
     for (std::size_t range = 0; range < sides_.size(); ++range) {
       if (sides_[range].row_clock == newest) continue;
@@ -272,7 +272,7 @@ void WorkerMachine::send_to_server(std::size_t range, Message message) {
 // that it may show: it is made when they have come. Then the range also knows that no push of this
 // worker is under way to a step below the least clock.
 void WorkerMachine::ask(std::size_t range) {
-  const Side& side = sides_[range];
+  const RangeState& side = sides_[range];
   const bool needs_own = is_quiescing_ || !shape_.pacing.worker_updates;
   send(range, {.kind = is_quiescing_ ? PacketKind::quiesce : PacketKind::pull,
                .flags = pull_,

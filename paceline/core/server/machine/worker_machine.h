@@ -92,7 +92,7 @@ class WorkerMachine {
  private:
   enum class Joining : std::uint8_t { no, asks, tells };
   // The state of one range here.
-  struct Side {
+  struct RangeState {
     std::uint64_t pushes = 0, answered = 0;
     std::uint32_t dropped = 0;
     std::map<std::uint64_t, machine::Message> unanswered;  // where messages may be lost
@@ -106,8 +106,8 @@ class WorkerMachine {
     std::optional<Packet> missing;  // its answer
   };
 
-  bool is_owed(const Side& side) const;
-  void note_missing(Side& side, Packet packet) const;
+  bool is_owed(const RangeState& side) const;
+  void note_missing(RangeState& side, Packet packet) const;
   void send(std::size_t range, Packet packet);
   void send_to_server(std::size_t range, machine::Message message);
   void ask(std::size_t range);
@@ -127,7 +127,7 @@ class WorkerMachine {
   const int member_;
   const WorkerOptions options_;
   const std::uint32_t timer_;
-  std::vector<Side> sides_;  // by range
+  std::vector<RangeState> sides_;  // by range
   std::vector<std::byte> values_;
   std::int64_t clock_ = 0;
   bool has_pushed_ = false;  // at this clock

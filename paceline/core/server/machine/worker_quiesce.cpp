@@ -27,7 +27,7 @@ Actions WorkerMachine::quiesce() {
 
 // All pushes are in these values, and all ranges have come to the same clock.
 void WorkerMachine::became_quiet(std::size_t range, const Packet& packet) {
-  Side& side = sides_[range];
+  RangeState& side = sides_[range];
   const std::size_t bytes = shape_.ranges[range].elements * shape_.element_bytes();
   if (!side.awaits_row || packet.flags != pull_ ||
       packet.elements.size() != bytes * (1 + state_.slots.size()))

@@ -18,7 +18,7 @@ bool has_length_of(SumKind kind, const SumPiece& piece, std::size_t rest) {
     case SumKind::push:
     case SumKind::sum:
       return rest / size_of(piece.dtype) == piece.count && rest % size_of(piece.dtype) == 0;
-    case SumKind::lend: return rest == kLentPartBytes;
+    case SumKind::shared: return rest == kLentPartBytes;
     case SumKind::stored: return rest / size_of(piece.dtype) <= piece.count;
     case SumKind::refused:
     case SumKind::ask:
@@ -40,12 +40,12 @@ machine::Message encode(SumKind kind, const SumPiece& piece, Bytes rest) {
           .payload = std::move(writer.raw(rest)).take()};
 }
 
-machine::Message encode(const SumPiece& piece, const LentPart& lent) {
+machine::Message encode(const SumPiece& piece, const SharedPart& lent) {
   transport::WireWriter writer;
   writer.integer(lent.input.segment).integer(lent.input.offset);
   writer.integer(lent.output.segment).integer(lent.output.offset);
   writer.integer(lent.stored.begin).integer(lent.stored.end);
-  return encode(SumKind::lend, piece, writer.bytes());
+  return encode(SumKind::shared, piece, writer.bytes());
 }
 
 Result<ReadPiece> parse_sum_piece(const machine::Message& message) {
@@ -68,9 +68,9 @@ Result<ReadPiece> parse_sum_piece(const machine::Message& message) {
   return ReadPiece{piece, rest};
 }
 
-Result<LentPart> parse_lent_part(const ReadPiece& read) {
+Result<SharedPart> parse_shared_part(const ReadPiece& read) {
   transport::WireReader reader(read.rest);
-  LentPart lent;
+  SharedPart lent;
   lent.input.segment = reader.integer<std::uint64_t>();
   lent.input.offset = reader.integer<std::uint64_t>();
   lent.output.segment = reader.integer<std::uint64_t>();

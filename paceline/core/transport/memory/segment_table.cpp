@@ -25,11 +25,11 @@ std::optional<Remote> SegmentTable::find(Bytes bytes) const {
   return Remote{id, offset};
 }
 
-std::optional<Lent> SegmentTable::lend(Bytes bytes) const {
+std::optional<SharedRegion> SegmentTable::share(Bytes bytes) const {
   const auto place = find(bytes);
   if (!place) return std::nullopt;
   const SharedMemory& memory = *segments_.at(place->segment);
-  return Lent{*place, memory.whole_pages({place->offset, place->offset + bytes.size()})};
+  return SharedRegion{*place, memory.whole_pages({place->offset, place->offset + bytes.size()})};
 }
 
 }  // namespace paceline::transport

@@ -20,10 +20,10 @@ struct Remote {
 
 // A buffer that its owner lends to other ranks. They may read all of it, and write what can be
 // taken back from them.
-struct Lent {
+struct SharedRegion {
   Remote place;
   Extent writable;  // of the segment
-  bool operator==(const Lent&) const = default;
+  bool operator==(const SharedRegion&) const = default;
 };
 
 // THREAD: reactor's driver only.
@@ -33,7 +33,7 @@ class SegmentTable {
   void remove(std::uint64_t id);
   // Returns where `bytes` lie, if all of them lie in one segment.
   std::optional<Remote> find(Bytes bytes) const;
-  std::optional<Lent> lend(Bytes bytes) const;
+  std::optional<SharedRegion> share(Bytes bytes) const;
   const std::map<std::uint64_t, std::shared_ptr<const SharedMemory>>& segments() const {
     return segments_;
   }

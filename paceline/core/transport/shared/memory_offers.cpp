@@ -87,12 +87,12 @@ void MemoryOffers::make_again() {
   arm();
 }
 
-Lending::Lending(MutableBytes region, int side, bool in_one_process)
+MemoryLeases::MemoryLeases(MutableBytes region, int side, bool in_one_process)
     : own_(pair_in(region).sides[side]),
       peer_(pair_in(region).sides[1 - side]),
       in_one_process_(in_one_process) {}
 
-bool Lending::begin_use() {
+bool MemoryLeases::begin_use() {
   if (!in_one_process_) return peer_.failed.load(std::memory_order_acquire) == 0;
   // It is said before it is asked, and fail() does so the other way round: one sees the other.
   own_.uses.store(++uses_, std::memory_order_seq_cst);
@@ -101,7 +101,7 @@ bool Lending::begin_use() {
   return false;
 }
 
-bool Lending::end_use() {
+bool MemoryLeases::end_use() {
   if (in_one_process_) {
     own_.uses.store(--uses_, std::memory_order_release);
     return true;  // the peer has waited
@@ -110,7 +110,7 @@ bool Lending::end_use() {
   return peer_.failed.load(std::memory_order_relaxed) == 0;
 }
 
-void Lending::fail() {
+void MemoryLeases::fail() {
   own_.failed.store(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before the memory is used again
   if (!in_one_process_) return;

@@ -77,7 +77,7 @@ class MemoryOffers {
   Clock::time_point due_ = {};
 };
 
-// Lending: whether two ranks may use memory that they have lent each other.
+// MemoryLeases: whether two ranks may use memory that they have lent each other.
 //
 // A rank whose call fails says so here before the call returns, and may then use its memory for
 // anything. A peer that used the memory looks here after its last read: if the rank has not failed,
@@ -88,10 +88,10 @@ class MemoryOffers {
 // they begin and end a use, and a rank whose call fails waits for the end.
 //
 // THREAD: reactor's driver only.
-class Lending {
+class MemoryLeases {
  public:
   // `region` and `side` are those of RingChannel; `side` is 0 or 1.
-  Lending(MutableBytes region, int side, bool in_one_process);
+  MemoryLeases(MutableBytes region, int side, bool in_one_process);
 
   // The peer's memory is used between these two; uses may be nested. False: the peer's call has
   // failed. Then begin_use has begun nothing, and data read before end_use must be dropped.

@@ -34,7 +34,7 @@ class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
              const SegmentTable& segments, LinkOwner& owner, Reactor& reactor, Inbox* inbox)
       : medium_(std::move(medium)),
         channel_(medium_->region(), medium_->side()),
-        lending_(medium_->region(), medium_->side(), medium_->in_one_process()),
+        leases_(medium_->region(), medium_->side(), medium_->in_one_process()),
         stream_(channel_, *this, identity, false),
         peer_(static_cast<int>(identity.peer_rank)),
         own_(static_cast<int>(identity.own_rank)),
@@ -95,8 +95,8 @@ class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
     return open_ ? medium_->memory(segment) : nullptr;
   }
 
-  bool begin_use() override { return lending_.begin_use(); }
-  bool end_use() override { return lending_.end_use(); }
+  bool begin_use() override { return leases_.begin_use(); }
+  bool end_use() override { return leases_.end_use(); }
 
   void release(const FrameHeader& reference) override {
     borrowed_.erase(key_of(reference));
@@ -115,7 +115,7 @@ class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
   }
 
   void abandon() override {
-    lending_.fail();
+    leases_.fail();
     references_.clear();
     borrowed_.clear();
     abandoned_ = true;  // nobody reads here any more
@@ -161,7 +161,7 @@ class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
 
   Result<> received(const FrameHeader& header, Bytes payload, bool placed) override {
     switch (header.type) {
-      case FrameType::reference: return borrow(header, payload);
+      case FrameType::reference: return use(header, payload);
       case FrameType::taken: return taken(header);
       case FrameType::withdraw: return withdrawn(payload);
       case FrameType::attached: return answered_offer(payload);
@@ -232,7 +232,7 @@ class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
     return all.subspan(place.offset, bytes);
   }
 
-  Result<> borrow(const FrameHeader& header, Bytes payload) {
+  Result<> use(const FrameHeader& header, Bytes payload) {
     WireReader reader(payload);
     Remote place;
     place.segment = reader.integer<std::uint64_t>();
@@ -316,7 +316,7 @@ class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
 
   std::unique_ptr<SharedMedium> medium_;
   RingChannel channel_;
-  Lending lending_;
+  MemoryLeases leases_;
   FrameStream stream_;
   const int peer_, own_;
   const SegmentTable& segments_;

@@ -7,7 +7,7 @@
 
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 CoalescedTensors::CoalescedTensors(std::vector<at::Tensor> tensors, const Communicator& group)
     : tensors_(std::move(tensors)) {
@@ -68,4 +68,4 @@ void CoalescedTensors::average(Communicator& group, double share, int root) {
   others_->broadcast(group, root);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -8,7 +8,7 @@
 
 #include "paceline/core/collective/group/communicator.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // A fixed list of dense CPU tensors of any element type, and one piece of memory in which they
 // travel.
@@ -34,4 +34,4 @@ class CoalescedTensors {
 // that little memory is needed beside that of the tensors.
 void broadcast_all(const std::vector<at::Tensor>& tensors, Communicator& group, int root);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -8,7 +8,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 std::vector<std::int64_t> gathered(Communicator& group, const std::vector<std::int64_t>& own) {
@@ -96,4 +96,4 @@ std::optional<Failure> difference_of(const std::map<int, std::vector<std::int64_
       concerned};
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -10,7 +10,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // All ranks call it together. One small all_gather when all agree. THROWS Error (mismatch), on
 // every rank, that names the ranks that differ from the majority and the first parameter in which
@@ -28,4 +28,4 @@ std::optional<Failure> difference_of(const std::map<int, std::vector<std::int64_
                                      const std::vector<Parameter>& parameters,
                                      const std::string& when);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

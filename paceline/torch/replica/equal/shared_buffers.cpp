@@ -5,7 +5,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 SharedBuffers::SharedBuffers(const std::vector<at::Tensor>& buffers, const Communicator& group)
     : all_(buffers) {
@@ -60,4 +60,4 @@ void SharedBuffers::average(Communicator& group, double share, int root) {
   averaged_->average(group, share, root);
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -15,7 +15,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/replica/equal/coalesced.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // THREAD: one. THROWS Error, from broadcast() and average(): what ended the communication.
 class SharedBuffers {
@@ -48,4 +48,4 @@ class SharedBuffers {
   std::unique_ptr<CoalescedTensors> averaged_;  // all of them, made by the first average()
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -6,7 +6,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/equal/replica_check.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 enum Kind : std::uint32_t { kOwn = 1, kOthers };
@@ -91,4 +91,4 @@ machine::Actions ToldReplicas::on_lost(int peer, machine::Time) {
   return {};
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

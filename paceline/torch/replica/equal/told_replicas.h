@@ -16,7 +16,7 @@
 #include "paceline/core/machine/machine.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // THREAD: one that trains, beside the driver.
 class ToldReplicas final : public machine::Machine {
@@ -51,4 +51,4 @@ class ToldReplicas final : public machine::Machine {
   coordination::MachineRun run_;  // ends before what the machine looks at
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -5,7 +5,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 std::vector<Parameter> masters_of(const ModelParts& parts) {
   std::vector<Parameter> masters = parts.dense;
@@ -70,4 +70,4 @@ void refuse_model_parameters(const ModelParts& parts, const torch::optim::Optimi
   }
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -8,7 +8,7 @@
 
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 std::vector<Parameter> masters_of(const ModelParts& parts);
 
@@ -29,4 +29,4 @@ void hide_gradients_of_masters(const ModelParts& parts);
 // THROWS Error (misuse): the optimizer would step the model in 16 bits.
 void refuse_model_parameters(const ModelParts& parts, const torch::optim::Optimizer& optimizer);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -6,7 +6,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 // Numbers whose exponents are all ones are infinite or NaN.
@@ -66,4 +66,4 @@ void FiniteWatch::left_out() {
   ++in_a_row_;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // Whether no element is NaN or infinite. Of sparse gradients their values count.
 bool is_finite(const at::Tensor& gradient);
@@ -53,4 +53,4 @@ class FiniteWatch {
   int in_a_row_ = 0;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -8,7 +8,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 // libtorch keeps such a value with a tensor, and copies it to detached ones, whose gradients it
@@ -160,4 +160,4 @@ void drop_if_elsewhere(const at::Tensor& parameter) {
   if (is_elsewhere(parameter.grad())) parameter.mutable_grad().reset();
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

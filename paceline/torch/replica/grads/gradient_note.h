@@ -13,7 +13,7 @@ namespace paceline {
 struct NormShares;
 }
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // Knows where the gradients of a model lie. Parameters are counted as ModelParts::trained() does.
 class GradientOwner {
@@ -59,4 +59,4 @@ bool is_elsewhere(const at::Tensor& gradient);
 // The parameter has no grad any more, if it was such a tensor.
 void drop_if_elsewhere(const at::Tensor& parameter);
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -2,7 +2,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 void MixedPrecision::require_scaled() const {
   if (!is_unscaled()) return;
@@ -11,4 +11,4 @@ void MixedPrecision::require_scaled() const {
       "step(optimizer) before the next backward() or synchronize()");
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -11,7 +11,7 @@
 #include "paceline/core/base/json_reader.h"
 #include "paceline/core/collective/group/communicator.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // THREAD: one. Ranks decide together, so all make the same calls.
 class MixedPrecision {
@@ -44,4 +44,4 @@ class MixedPrecision {
   virtual void restore(const JsonReader::Json& state) = 0;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

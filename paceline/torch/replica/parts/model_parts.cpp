@@ -11,7 +11,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 // The units in which each tensor stands; the empty name stands for none.
@@ -253,4 +253,4 @@ bool is_among(const std::vector<Parameter>& parameters, const at::Tensor& tensor
                              [&](const Parameter& one) { return one.tensor.is_same(tensor); });
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -15,7 +15,7 @@
 
 #include "paceline/torch/replica/parts/placement.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 struct Parameter {
   std::string name;
@@ -79,4 +79,4 @@ ModelParts parts_of(const torch::nn::Module& model, const std::vector<std::strin
 ModelParts parts_of(const std::vector<Parameter>& parameters,
                     const std::vector<std::string>& sparse = {});
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -4,7 +4,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 ParameterWrites::ParameterWrites(const std::vector<Parameter>& parameters) {
   for (const Parameter& one : parameters) {
@@ -52,4 +52,4 @@ const ParameterPiece* ParameterPieces::find(std::size_t parameter) const {
   return found == own.end() || found->parameter != parameter ? nullptr : &*found;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

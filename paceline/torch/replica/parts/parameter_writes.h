@@ -13,7 +13,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/replica/parts/model_parts.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // It looks at version counters and storages, never at elements, so writes past libtorch's counters
 // (`data_ptr()`, `.data()`) are not seen. THREAD: one.
@@ -65,4 +65,4 @@ struct ParameterPieces {
   const ParameterPiece* find(std::size_t parameter) const;  // null: this rank has none
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

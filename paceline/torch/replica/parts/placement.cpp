@@ -7,7 +7,7 @@
 
 #include "paceline/torch/bridge/bridge.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // libtorch lets a tensor have a name, and gives it none itself.
 void mark_part(const Placement& placement) {
@@ -82,4 +82,4 @@ at::Tensor Placements::gathered_rows(const at::Tensor& parameter, const at::Tens
   return whole;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

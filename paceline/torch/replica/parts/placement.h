@@ -10,7 +10,7 @@
 
 #include "paceline/core/collective/group/communicator.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // A range of a whole tensor along one dimension.
 struct Placement {
@@ -55,4 +55,4 @@ class Placements {
   std::unordered_map<const void*, Placement> by_tensor_;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

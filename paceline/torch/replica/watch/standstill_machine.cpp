@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 using machine::Actions;
@@ -124,4 +124,4 @@ std::string StandstillMachine::text_on(const std::vector<int>& ranks) const {
   return text;
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -17,7 +17,7 @@
 #include "paceline/core/base/result.h"
 #include "paceline/core/machine/machine.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 struct WaitingPlace {
   std::uint32_t lane = 0;
@@ -57,4 +57,4 @@ class StandstillMachine final : public machine::Machine {
   std::optional<std::string> verdict_;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -4,7 +4,7 @@
 
 #include "paceline/core/base/base.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 WaitWatch::WaitWatch(Communicator& group)
     : group_(group), machine_(group.rank(), group.size()), run_(group, machine_) {}
@@ -54,4 +54,4 @@ void WaitWatch::wait_long(const Work& work, Lane lane, std::int64_t call, std::s
   }
 }
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

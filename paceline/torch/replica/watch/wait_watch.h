@@ -15,7 +15,7 @@
 #include "paceline/core/coordination/machine_run.h"
 #include "paceline/torch/replica/watch/standstill_machine.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 
 // THREAD: one, which makes all calls that are watched.
 class WaitWatch {
@@ -89,4 +89,4 @@ class WatchedLane {
   WaitWatch::Lane lane_ = WaitWatch::Lane::facts;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -10,8 +10,8 @@
 
 namespace paceline::strategy {
 
-using parallel::ModelParts;
-using parallel::Parameter;
+using replica::ModelParts;
+using replica::Parameter;
 
 FlatModel::FlatModel(const ModelParts& parts, bool with_buffers, const Communicator& group)
     : group_(group) {

@@ -23,7 +23,7 @@ class FlatModel {
 
   // `with_buffers`: else each rank keeps its own. THROWS Error (misuse): parameters and floating
   // buffers are not all of one type; it names two that differ.
-  FlatModel(const parallel::ModelParts& parts, bool with_buffers, const Communicator& group);
+  FlatModel(const replica::ModelParts& parts, bool with_buffers, const Communicator& group);
 
   std::int64_t elements() const { return elements_; }      // of parameters and buffers
   std::int64_t parameters() const { return parameters_; }  // of parameters alone

@@ -33,7 +33,7 @@ LocalGradients::LocalGradients(std::string name, std::string_view sends,
 
 std::vector<at::Tensor> LocalGradients::leaves() const {
   std::vector<at::Tensor> leaves;
-  for (const parallel::Parameter& parameter : parameters_) leaves.push_back(parameter.tensor);
+  for (const replica::Parameter& parameter : parameters_) leaves.push_back(parameter.tensor);
   return leaves;
 }
 
@@ -73,7 +73,7 @@ std::string LocalGradients::complaint_of_silence() const {
          "backward() before step(); a rank without a batch says weight(0)";
 }
 
-void LocalGradients::end(const parallel::ExchangeReport& exchange) {
+void LocalGradients::end(const replica::ExchangeReport& exchange) {
   has_begun_ = false;
   backward_ = -1;
   watch_.forget();
@@ -106,7 +106,7 @@ std::vector<std::byte> LocalGradients::packed(const std::vector<at::Tensor>& ten
   return bytes;
 }
 
-void LocalGradients::unpack_own(const parallel::SavedSynchrony& saved,
+void LocalGradients::unpack_own(const replica::SavedSynchrony& saved,
                                 const std::vector<at::Tensor>& tensors) const {
   const int rank = group_.rank() % saved.ranks;
   const std::vector<std::byte> own = saved.own(rank);

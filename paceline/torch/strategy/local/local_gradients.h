@@ -15,14 +15,14 @@
 
 namespace paceline::strategy {
 
-class LocalGradients : public parallel::Synchrony {
+class LocalGradients : public replica::Synchrony {
  public:
   bool arriving(std::size_t i) final;
   void arrived(std::size_t i, bool held_elsewhere) override;
-  std::shared_ptr<void> birthplace(std::size_t) final { return nullptr; }
+  std::shared_ptr<void> gradient_memory(std::size_t) final { return nullptr; }
   void before_use(std::size_t) final {}
-  void weigh(const parallel::RankWeight& weight) final { weight_ = weight; }
-  void follow(parallel::ParameterWrites& writes) final { writes_ = &writes; }
+  void weigh(const replica::RankWeight& weight) final { weight_ = weight; }
+  void follow(replica::ParameterWrites& writes) final { writes_ = &writes; }
   void pause(bool) final {}
   bool in_step() const final { return false; }
   bool has_gradients() const final { return current_.gradients > 0; }
@@ -45,10 +45,10 @@ class LocalGradients : public parallel::Synchrony {
   // The first gradient of a step is about to be made, or the step ends without one.
   virtual void begin_step() {}
   void begin();                                        // calls it, once a step
-  void end(const parallel::ExchangeReport& exchange);  // of the step
+  void end(const replica::ExchangeReport& exchange);  // of the step
 
   // The parameters that the program wrote since they were noted; null: nobody looks.
-  parallel::ParameterWrites* writes() const { return writes_; }
+  replica::ParameterWrites* writes() const { return writes_; }
   bool has_writes() const { return writes_ != nullptr && writes_->any(); }
 
   // Texts on misuse in this step; empty: none.
@@ -71,24 +71,24 @@ class LocalGradients : public parallel::Synchrony {
   // Tensors that a rank keeps, as its part of a saved state. A rank that the saved world had not
   // takes another one's. THROWS Error (misuse): they do not fit.
   static std::vector<std::byte> packed(const std::vector<at::Tensor>& tensors);
-  void unpack_own(const parallel::SavedSynchrony& saved,
+  void unpack_own(const replica::SavedSynchrony& saved,
                   const std::vector<at::Tensor>& tensors) const;
 
   const std::string& name() const { return name_; }
-  const std::vector<parallel::Parameter>& parameters() const { return parameters_; }
+  const std::vector<replica::Parameter>& parameters() const { return parameters_; }
   bool has_batch() const { return weight_.weight > 0; }
-  const parallel::RankWeight& weight() const { return weight_; }
+  const replica::RankWeight& weight() const { return weight_; }
   const std::vector<bool>& made() const { return made_; }  // by parameter: a gradient in this step
   StepReport& current() { return current_; }
 
  private:
   const std::string name_;
   Communicator& group_;
-  const std::vector<parallel::Parameter> parameters_;
-  parallel::ParameterWatch watch_;
+  const std::vector<replica::Parameter> parameters_;
+  gradient::ParameterWatch watch_;
   const std::vector<schedule::Bucket> no_buckets_;
-  parallel::RankWeight weight_;
-  parallel::ParameterWrites* writes_ = nullptr;
+  replica::RankWeight weight_;
+  replica::ParameterWrites* writes_ = nullptr;
   std::vector<bool> made_;
   bool has_begun_ = false;  // the step
   int backward_ = -1;       // the last that made a gradient

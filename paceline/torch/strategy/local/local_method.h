@@ -46,7 +46,7 @@ class LocalMethod {
   // on a rank without a batch.
   virtual void before_update() {}
   // The optimizers have stepped, unless this rank had no batch.
-  virtual void after_update(const parallel::Optimizers& optimizers) = 0;
+  virtual void after_update(const replica::Optimizers& optimizers) = 0;
 
   // Writes the model that all ranks share into this one, with equal bits on all ranks.
   virtual void write_consensus() = 0;
@@ -59,7 +59,7 @@ class LocalMethod {
   }
 
   // Figures of the last exchange and of all so far.
-  virtual parallel::ExchangeReport report() const = 0;
+  virtual replica::ExchangeReport report() const = 0;
 };
 
 }  // namespace paceline::strategy

@@ -10,7 +10,7 @@ namespace paceline::strategy {
 
 // THREAD: one. All ranks call collective methods in the same order.
 struct LocalReplica {
-  LocalReplica(const parallel::ModelParts& parts, Communicator& ranks, bool with_buffers)
+  LocalReplica(const replica::ModelParts& parts, Communicator& ranks, bool with_buffers)
       : group(ranks), model(parts, with_buffers, ranks), ledger(ranks, parts.training) {}
 
   bool alone() const { return group.size() == 1; }

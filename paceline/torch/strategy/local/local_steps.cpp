@@ -8,7 +8,8 @@
 
 namespace paceline::strategy {
 
-using namespace parallel;
+using namespace gradient;
+using namespace replica;
 using Json = JsonReader::Json;
 
 LocalSteps::LocalSteps(std::string name, const StrategyContext& context, const MakeMethod& make)

@@ -24,18 +24,18 @@ class LocalSteps final : public LocalGradients {
   LocalSteps(std::string name, const StrategyContext& context, const MakeMethod& make);
 
   void loss(double loss) override;
-  parallel::StepOutcome end_step(parallel::PerParameterOptimizers* updates) override;
-  void stepped(const parallel::Optimizers& optimizers, double seconds) override;
+  replica::StepOutcome end_step(replica::PerParameterOptimizers* updates) override;
+  void stepped(const replica::Optimizers& optimizers, double seconds) override;
   bool keeps_gradients() const override { return true; }
-  void leave_out_step(parallel::PerParameterOptimizers*) override {
+  void leave_out_step(replica::PerParameterOptimizers*) override {
     losses_.clear();
     drop_step();
   }
   bool is_lockstep() const override { return method_->is_lockstep(); }
   bool may_differ() const override { return true; }
   void write_consensus() override;
-  parallel::SynchronyState state() override;
-  void restore(const parallel::SavedSynchrony& saved) override;
+  replica::SynchronyState state() override;
+  void restore(const replica::SavedSynchrony& saved) override;
 
  private:
   void begin_step() override;
@@ -50,7 +50,7 @@ class LocalSteps final : public LocalGradients {
 };
 
 // The Synchrony of a strategy that is a LocalMethod.
-inline parallel::MadeSynchrony local_steps(std::string name, const StrategyContext& context,
+inline replica::MadeSynchrony local_steps(std::string name, const StrategyContext& context,
                                            const MakeMethod& make) {
   return {std::make_unique<LocalSteps>(std::move(name), context, make)};
 }

@@ -6,7 +6,7 @@
 
 namespace paceline::strategy {
 
-void Periodic::after_update(const parallel::Optimizers& optimizers) {
+void Periodic::after_update(const replica::Optimizers& optimizers) {
   if (++steps_ >= report_.period) {
     report_.distance = exchange(optimizers);
     ++report_.exchanges;
@@ -33,9 +33,9 @@ Setting momentum_setting(std::string_view name, Momentum standard) {
           .words = {"keep", "average", "reset"}};
 }
 
-void apply(Momentum policy, const parallel::Optimizers& optimizers, Communicator& group,
+void apply(Momentum policy, const replica::Optimizers& optimizers, Communicator& group,
            double share) {
-  if (policy == Momentum::average) parallel::average_optimizers(optimizers, group, share);
+  if (policy == Momentum::average) replica::average_optimizers(optimizers, group, share);
   if (policy == Momentum::reset)
     for (torch::optim::Optimizer* optimizer : optimizers) optimizer->state().clear();
 }

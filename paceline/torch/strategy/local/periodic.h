@@ -10,7 +10,7 @@ namespace paceline::strategy {
 
 class Periodic : public LocalMethod {
  public:
-  void after_update(const parallel::Optimizers& optimizers) override;
+  void after_update(const replica::Optimizers& optimizers) override;
   void written() override { was_written_ = true; }
   MethodState state() override {
     return {.values = {{"steps", steps_}, {"written", was_written_}}};
@@ -19,7 +19,7 @@ class Periodic : public LocalMethod {
     steps_ = values.at("steps").get<int>();
     was_written_ = values.value("written", false);
   }
-  parallel::ExchangeReport report() const final { return report_; }
+  replica::ExchangeReport report() const final { return report_; }
 
  protected:
   Periodic(LocalReplica& replica, int period)
@@ -28,9 +28,9 @@ class Periodic : public LocalMethod {
   }
 
   // Brings the replicas together, and returns how far apart they were.
-  virtual double exchange(const parallel::Optimizers& optimizers) = 0;
+  virtual double exchange(const replica::Optimizers& optimizers) = 0;
   // A step was made, with or without an exchange: the period may change.
-  virtual void step_made(const parallel::Optimizers& optimizers) { static_cast<void>(optimizers); }
+  virtual void step_made(const replica::Optimizers& optimizers) { static_cast<void>(optimizers); }
 
   // The elements that this rank brought to the last exchange.
   virtual std::int64_t elements_brought() const { return replica_.model.elements(); }
@@ -53,14 +53,14 @@ class Periodic : public LocalMethod {
  private:
   int steps_ = 0;  // since the last exchange
   bool was_written_ = false;
-  parallel::ExchangeReport report_;
+  replica::ExchangeReport report_;
 };
 
 // The policies for what the optimizers keep, when the replicas have taken a mean.
 enum class Momentum : std::uint8_t { keep, average, reset };
 Setting momentum_setting(std::string_view name, Momentum standard);
 // `share`: this rank's factor in that mean.
-void apply(Momentum policy, const parallel::Optimizers& optimizers, Communicator& group,
+void apply(Momentum policy, const replica::Optimizers& optimizers, Communicator& group,
            double share);
 
 }  // namespace paceline::strategy

@@ -34,7 +34,7 @@ struct Traffic {
 };
 
 struct StrategyContext {
-  const parallel::ModelParts& parts;
+  const replica::ModelParts& parts;
   Communicator& group;
   Job* job;  // nullptr: unknown
   const DataParallelOptions& options;
@@ -51,7 +51,7 @@ struct Strategy {
   std::string_view summary;  // one line
   std::string_view reference;
   std::vector<Setting> settings;
-  parallel::MadeSynchrony (*make)(const Settings&, const StrategyContext&) = nullptr;
+  replica::MadeSynchrony (*make)(const Settings&, const StrategyContext&) = nullptr;
   // That of one rank, at the start of the training.
   std::vector<Traffic> (*traffic)(const Settings&, const TrafficModel&) = nullptr;
   // Nothing: they fit. A failure (misuse) names the settings, the number of ranks and the remedy.

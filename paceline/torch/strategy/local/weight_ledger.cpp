@@ -13,7 +13,7 @@ WeightLedger::~WeightLedger() {
   }
 }
 
-void WeightLedger::tell(const parallel::RankWeight& own) {
+void WeightLedger::tell(const replica::RankWeight& own) {
   if (own.said) {
     while (!told_.empty() && told_.front().knows_weights()) settle_one();
     told_.emplace_back(group_, training_).tell_weight(own);
@@ -24,7 +24,7 @@ void WeightLedger::tell(const parallel::RankWeight& own) {
 }
 
 void WeightLedger::settle_one() {
-  const parallel::StepWeights& step = told_.front().weights();
+  const gradient::StepWeights& step = told_.front().weights();
   for (std::size_t rank = 0; rank < samples_.size(); ++rank) samples_[rank] += step.of_ranks[rank];
   last_had_batch_ = step.total > 0;
   told_.pop_front();

@@ -29,7 +29,7 @@ class WeightLedger {
   WeightLedger& operator=(const WeightLedger&) = delete;
 
   // Enters this rank's weight in a step, and adds up what has arrived. It does not wait.
-  void tell(const parallel::RankWeight& own);
+  void tell(const replica::RankWeight& own);
   // Whether some rank had a batch in the last step that was told. Waits for all ranks to tell it.
   bool any_batch();
 
@@ -51,7 +51,7 @@ class WeightLedger {
 
   Communicator& group_;
   const std::uint64_t training_;
-  std::deque<parallel::StepAgreement> told_;  // of steps that are not yet added up
+  std::deque<gradient::StepAgreement> told_;  // of steps that are not yet added up
   std::vector<double> samples_;
   bool last_had_batch_ = false;
 };

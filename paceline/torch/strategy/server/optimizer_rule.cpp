@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/optim/optim.h"
+#include "paceline/torch/optimizers/optim.h"
 
 namespace paceline::strategy {
 namespace {
@@ -58,8 +58,8 @@ OptimizerRule rule_of_group(const optim::Optimizer& optimizer,
 
 }  // namespace
 
-OptimizerRule rule_of(const parallel::Optimizers& optimizers,
-                      const std::vector<parallel::Parameter>& parameters,
+OptimizerRule rule_of(const replica::Optimizers& optimizers,
+                      const std::vector<replica::Parameter>& parameters,
                       const std::string& synchrony) {
   OptimizerRule all;
   std::set<const c10::TensorImpl*> stepped;
@@ -73,7 +73,7 @@ OptimizerRule rule_of(const parallel::Optimizers& optimizers,
       for (const at::Tensor& one : group.params()) stepped.insert(one.unsafeGetTensorImpl());
     }
   }
-  for (const parallel::Parameter& one : parameters) {
+  for (const replica::Parameter& one : parameters) {
     if (stepped.contains(one.tensor.unsafeGetTensorImpl())) continue;
     refuse(synchrony, c10::str("all parameters in each step, and parameter '", one.name,
                                "' is in no group of it: hand it all that are trained, and freeze "

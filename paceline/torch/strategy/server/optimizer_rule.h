@@ -19,8 +19,8 @@ struct OptimizerRule {
 // `synchrony`: for messages. THROWS Error (misuse), which says what to take instead: servers have
 // no rule for an optimizer or one of its options, the settings of two parameters differ, or a
 // parameter is in no group.
-OptimizerRule rule_of(const parallel::Optimizers& optimizers,
-                      const std::vector<parallel::Parameter>& parameters,
+OptimizerRule rule_of(const replica::Optimizers& optimizers,
+                      const std::vector<replica::Parameter>& parameters,
                       const std::string& synchrony);
 
 }  // namespace paceline::strategy

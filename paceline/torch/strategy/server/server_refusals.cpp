@@ -29,11 +29,11 @@ Job& job_that_serves(const server::ConsistencyChoice& choice, const StrategyCont
                     "'"),
            "make the embedding with sparse(false)");
   if (const auto aliases =
-          parallel::aliases_in(context.parts.dense, parallel::Aliases::common_elements))
+          replica::aliases_in(context.parts.dense, replica::Aliases::common_elements))
     refuse(c10::str("keeps each parameter on servers by itself, and '", aliases->first, "' and '",
                     aliases->second, "' lie in one memory"),
            "register one tensor under both names where layers share it");
-  for (const parallel::Parameter& one : context.parts.dense) {
+  for (const replica::Parameter& one : context.parts.dense) {
     if (one.tensor.scalar_type() == at::kFloat || one.tensor.scalar_type() == at::kDouble) continue;
     refuse(c10::str("does not go with parameter '", one.name, "' ", describe(one.tensor),
                     ": servers compute in float32 or float64"),

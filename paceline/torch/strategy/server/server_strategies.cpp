@@ -15,7 +15,7 @@ Strategy on_servers(const server::Consistency& consistency) {
       .summary = consistency.summary,
       .reference = consistency.reference,
       .settings = consistency.settings,
-      .make = [](const Settings&, const StrategyContext& context) -> parallel::MadeSynchrony {
+      .make = [](const Settings&, const StrategyContext& context) -> replica::MadeSynchrony {
         return {std::make_unique<ServerSynchrony>(
             server::parse_consistency(context.options.synchrony).value(), context)};
       },

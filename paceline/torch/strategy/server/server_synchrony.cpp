@@ -15,7 +15,8 @@
 
 namespace paceline::strategy {
 
-using namespace parallel;
+using namespace gradient;
+using namespace replica;
 using Json = JsonReader::Json;
 
 namespace {

@@ -27,18 +27,18 @@ class ServerSynchrony final : public LocalGradients {
   // options or settings do not go with servers.
   ServerSynchrony(const server::ConsistencyChoice& choice, const StrategyContext& context);
 
-  void steps_by(const parallel::Optimizers& optimizers) override;
-  parallel::StepOutcome end_step(parallel::PerParameterOptimizers* updates) override;
-  void stepped(const parallel::Optimizers& optimizers, double seconds) override;
+  void steps_by(const replica::Optimizers& optimizers) override;
+  replica::StepOutcome end_step(replica::PerParameterOptimizers* updates) override;
+  void stepped(const replica::Optimizers& optimizers, double seconds) override;
   bool keeps_gradients() const override { return true; }
   bool steps_together() const override { return pacing_.lead == 0 && !pacing_.skips_steps(); }
-  void leave_out_step(parallel::PerParameterOptimizers* updates) override;
+  void leave_out_step(replica::PerParameterOptimizers* updates) override;
   void rest() override;
   bool is_lockstep() const override;
   bool may_differ() const override { return true; }
   void write_consensus() override;
-  parallel::SynchronyState state() override;
-  void restore(const parallel::SavedSynchrony& saved) override;
+  replica::SynchronyState state() override;
+  void restore(const replica::SavedSynchrony& saved) override;
 
  private:
   // They were said in the last step, or before the first one.
@@ -78,7 +78,7 @@ class ServerSynchrony final : public LocalGradients {
   server::RuleState rule_state_;
   bool rests_ = true, has_stepped_ = false;
   Weights weights_;
-  parallel::ExchangeReport exchange_;
+  replica::ExchangeReport exchange_;
 };
 
 }  // namespace paceline::strategy

@@ -49,14 +49,14 @@ class AdaComm final : public Periodic {
   }
 
  private:
-  double exchange(const parallel::Optimizers&) override {
+  double exchange(const replica::Optimizers&) override {
     const double distance = find_mean();
     replica_.model.write(mean_);
     return distance;
   }
 
   // The first step gives the loss from which the rule counts; then each interval gives one.
-  void step_made(const parallel::Optimizers& optimizers) override {
+  void step_made(const replica::Optimizers& optimizers) override {
     const bool is_first = rule_.first_loss < 0;
     if (!is_first && ++steps_ < interval_) return;
     const auto [loss, rate] = told_by_all(optimizers);
@@ -67,7 +67,7 @@ class AdaComm final : public Periodic {
   }
 
   // The mean loss, and the mean learning rate, so that all ranks find the same period.
-  std::pair<double, double> told_by_all(const parallel::Optimizers& optimizers) {
+  std::pair<double, double> told_by_all(const replica::Optimizers& optimizers) {
     std::array<double, 3> sums = {loss_, samples_, learning_rate_of(optimizers)};
     replica_.group.all_reduce(buffer_of(sums)).wait();
     if (sums[1] == 0) {
@@ -78,7 +78,7 @@ class AdaComm final : public Periodic {
     return {sums[0] / sums[1], sums[2] / replica_.group.size()};
   }
 
-  static double learning_rate_of(const parallel::Optimizers& optimizers) {
+  static double learning_rate_of(const replica::Optimizers& optimizers) {
     if (optimizers.empty() || optimizers.front()->param_groups().empty()) return 1;
     return optimizers.front()->param_groups().front().options().get_lr();
   }

@@ -65,7 +65,7 @@ class Admm final : public Periodic {
   }
 
  private:
-  double exchange(const parallel::Optimizers&) override {
+  double exchange(const replica::Optimizers&) override {
     const FlatModel& model = replica_.model;
     model.read(mean_);
     consensus_.copy_(mean_.add_(dual_));

@@ -66,7 +66,7 @@ class AsyncMixing final : public LocalMethod {
   // The model may have been loaded since the last step.
   void begin_step() override { replica_.model.read(snapshot_); }
 
-  void after_update(const parallel::Optimizers&) override {
+  void after_update(const replica::Optimizers&) override {
     replica_.model.read(x_);
     const at::Tensor change = x_ - snapshot_;
     gossip_.add_and_read(values_of(change), values_of(snapshot_));
@@ -101,7 +101,7 @@ class AsyncMixing final : public LocalMethod {
     gossip_.add(values_of(change));
   }
 
-  parallel::ExchangeReport report() const override { return report_; }
+  replica::ExchangeReport report() const override { return report_; }
 
  private:
   // Collective: no exchange is under way on any rank, until one makes another step.
@@ -132,7 +132,7 @@ class AsyncMixing final : public LocalMethod {
   const at::Tensor snapshot_, x_;
   coordination::AsyncGossip<T> gossip_;
   coordination::MachineRun run_;
-  parallel::ExchangeReport report_;
+  replica::ExchangeReport report_;
 };
 
 std::unique_ptr<LocalMethod> async_mixing(LocalReplica& replica, const Settings& settings) {

@@ -47,7 +47,7 @@ class BlockMomentum final : public Periodic {
   }
 
  private:
-  double exchange(const parallel::Optimizers& optimizers) override {
+  double exchange(const replica::Optimizers& optimizers) override {
     const double share = replica_.ledger.share();
     const double distance = find_mean();
     if (take_writes()) {

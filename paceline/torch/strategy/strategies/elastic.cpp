@@ -42,7 +42,7 @@ class Elastic final : public LocalMethod {
 
   void begin_step() override { start_if_due(); }
 
-  void after_update(const parallel::Optimizers&) override {
+  void after_update(const replica::Optimizers&) override {
     if (is_under_way_) end_exchange();
     ++steps_;
     start_if_due();
@@ -68,7 +68,7 @@ class Elastic final : public LocalMethod {
     drops_pull_ = false;
   }
 
-  parallel::ExchangeReport report() const override { return report_; }
+  replica::ExchangeReport report() const override { return report_; }
 
  private:
   void start_if_due() {
@@ -115,7 +115,7 @@ class Elastic final : public LocalMethod {
   bool is_under_way_ = false;
   bool was_written_ = false, drops_pull_ = false;
   int steps_ = 0;  // since the last exchange
-  parallel::ExchangeReport report_;
+  replica::ExchangeReport report_;
 };
 
 }  // namespace

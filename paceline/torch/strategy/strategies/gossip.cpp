@@ -31,7 +31,7 @@ class Gossip final : public LocalMethod {
     if (!is_adapt_then_combine_ && !exchange_.is_under_way()) start();
   }
 
-  void after_update(const parallel::Optimizers&) override {
+  void after_update(const replica::Optimizers&) override {
     if (is_adapt_then_combine_) start();
     exchange_.wait();
     exchange_.mix_change(vector_, change_);
@@ -60,7 +60,7 @@ class Gossip final : public LocalMethod {
     round_ = values.at("round").get<std::int64_t>();
   }
 
-  parallel::ExchangeReport report() const override { return report_; }
+  replica::ExchangeReport report() const override { return report_; }
 
  private:
   void start() {
@@ -74,7 +74,7 @@ class Gossip final : public LocalMethod {
   const at::Tensor vector_, change_;
   bool drops_change_ = false;
   std::int64_t round_ = 0;
-  parallel::ExchangeReport report_;
+  replica::ExchangeReport report_;
 };
 
 }  // namespace

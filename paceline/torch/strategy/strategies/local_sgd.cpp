@@ -21,7 +21,7 @@ class LocalSgd final : public Periodic {
   void write_consensus() override { replica_.take_mean(); }
 
  private:
-  double exchange(const parallel::Optimizers& optimizers) override {
+  double exchange(const replica::Optimizers& optimizers) override {
     const double share = replica_.ledger.share();
     const double distance = find_mean();
     replica_.model.write(mean_);
@@ -32,13 +32,13 @@ class LocalSgd final : public Periodic {
   const Momentum momentum_;
 };
 
-parallel::MadeSynchrony local_or_post_local(const Settings& settings,
+replica::MadeSynchrony local_or_post_local(const Settings& settings,
                                             const StrategyContext& context) {
   if (const auto after = settings.as<std::int64_t>("after"); after > 0) {
     Choice then{local_sgd(), settings};
     for (Settings::Value& value : then.settings.values)
       if (value.name == "after") value.value = 0;
-    return {parallel::make_gradient_averaging(context.parts, context.group, context.job,
+    return {gradient::make_gradient_averaging(context.parts, context.group, context.job,
                                               context.options),
             after, then.text()};
   }

@@ -9,9 +9,9 @@ class Apart final : public LocalMethod {
  public:
   explicit Apart(LocalReplica& replica) : replica_(replica) {}
 
-  void after_update(const parallel::Optimizers&) override {}
+  void after_update(const replica::Optimizers&) override {}
   void write_consensus() override { replica_.take_mean(); }
-  parallel::ExchangeReport report() const override { return {}; }
+  replica::ExchangeReport report() const override { return {}; }
 
  private:
   LocalReplica& replica_;

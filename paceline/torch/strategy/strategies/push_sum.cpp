@@ -48,7 +48,7 @@ class PushSum final : public LocalMethod {
     holds_numerator_ = true;
   }
 
-  void after_update(const parallel::Optimizers&) override {
+  void after_update(const replica::Optimizers&) override {
     if (std::exchange(holds_numerator_, false)) replica_.model.read(vector_in(numerator_));
     push();
     if (round_ >= late_) take(flight(round_ - late_));
@@ -90,7 +90,7 @@ class PushSum final : public LocalMethod {
     is_loaded_ = is_same_world;
   }
 
-  parallel::ExchangeReport report() const override { return report_; }
+  replica::ExchangeReport report() const override { return report_; }
 
  private:
   struct Flight {
@@ -168,7 +168,7 @@ class PushSum final : public LocalMethod {
   bool is_loaded_ = false;        // numerator_ holds x
   bool holds_numerator_ = false;  // the model holds x, not z
   std::int64_t round_ = 0;
-  parallel::ExchangeReport report_;
+  replica::ExchangeReport report_;
 };
 
 }  // namespace

@@ -45,43 +45,43 @@ class RobustAveraging final : public LocalGradients {
   }
 
   void arrived(std::size_t i, bool held_elsewhere) override {
-    const parallel::Parameter& parameter = parameters()[i];
+    const replica::Parameter& parameter = parameters()[i];
     if (parameter.tensor.grad().layout() != at::kStrided) refuse_sparse(parameter.name);
     LocalGradients::arrived(i, held_elsewhere);
   }
 
-  void steps_by(const parallel::Optimizers& optimizers) override {
-    facts_.compare(parallel::fingerprint_of_rates(optimizers));
+  void steps_by(const replica::Optimizers& optimizers) override {
+    facts_.compare(replica::fingerprint_of_rates(optimizers));
   }
 
-  parallel::StepOutcome end_step(parallel::PerParameterOptimizers* updates) override {
+  replica::StepOutcome end_step(replica::PerParameterOptimizers* updates) override {
     const at::NoGradGuard no_grad;
-    parallel::StepOutcome outcome;
+    replica::StepOutcome outcome;
     if (updates != nullptr) steps_by(updates->optimizers());
     const std::string touched = complaint_of_change();
     begin();
     communicating([&] { outcome = agree(); });
-    if (outcome.end != parallel::StepEnd::over)
+    if (outcome.end != replica::StepEnd::over)
       outcome.complaint = touched.empty() ? complaint_of_silence() : touched;
-    if (outcome.end == parallel::StepEnd::gradients && outcome.complaint.empty() &&
+    if (outcome.end == replica::StepEnd::gradients && outcome.complaint.empty() &&
         updates != nullptr) {
       updates->update_all();
-      outcome.end = parallel::StepEnd::parameters;
+      outcome.end = replica::StepEnd::parameters;
     }
     facts_.end();
     end(exchange_);
     return outcome;
   }
 
-  void stepped(const parallel::Optimizers&, double) override {}
+  void stepped(const replica::Optimizers&, double) override {}
   bool may_differ() const override { return false; }
   void write_consensus() override {}
 
-  parallel::SynchronyState state() override {
+  replica::SynchronyState state() override {
     require_between_steps("state");
     return {.own = packed(kept())};
   }
-  void restore(const parallel::SavedSynchrony& saved) override {
+  void restore(const replica::SavedSynchrony& saved) override {
     require_between_steps("restore");
     unpack_own(saved, kept());
   }
@@ -94,7 +94,7 @@ class RobustAveraging final : public LocalGradients {
                           "or take synchrony \"synchronous\""));
   }
 
-  void require_dense_numbers(const parallel::ModelParts& parts) const {
+  void require_dense_numbers(const replica::ModelParts& parts) const {
     if (!parts.sparse.empty()) refuse_sparse(parts.sparse.front().name);
     if (gradient_.type() == at::kFloat || gradient_.type() == at::kDouble) return;
     throw_misuse(c10::str("synchrony \"robust\" measures distances of f32 or f64 gradients, and '",
@@ -104,14 +104,14 @@ class RobustAveraging final : public LocalGradients {
   }
 
   // Collective: the gradients of all ranks, and the rule's in every grad.
-  parallel::StepOutcome agree() {
+  replica::StepOutcome agree() {
     const StopwatchScope waits(current().waited_seconds);
     facts_.tell_weight(weight());
-    const parallel::StepWeights& weights = facts_.weights();
+    const gradient::StepWeights& weights = facts_.weights();
     current().total_weight = weights.total;
     current().shadows = weights.shadows;
-    if (weights.total == 0) return {.end = parallel::StepEnd::over};
-    parallel::StepOutcome outcome{.root = weights.root, .share = weights.share(group_.rank())};
+    if (weights.total == 0) return {.end = replica::StepEnd::over};
+    replica::StepOutcome outcome{.root = weights.root, .share = weights.share(group_.rank())};
     std::vector<bool> used = made();
     if (!has_batch()) used.assign(used.size(), false);
     used = facts_.used_by_any(used);
@@ -120,10 +120,10 @@ class RobustAveraging final : public LocalGradients {
 
     const rules::GradientRows rows(gather(weights, used), faulty_);
     if (rows.count() == 0) {
-      for (const parallel::Parameter& parameter : parameters())
+      for (const replica::Parameter& parameter : parameters())
         at::Tensor(parameter.tensor).mutable_grad().reset();
       current().overflowed = true;
-      outcome.end = parallel::StepEnd::skipped;
+      outcome.end = replica::StepEnd::skipped;
       return outcome;
     }
     const at::Tensor result = rule_.apply(rows, rule_settings_);
@@ -134,7 +134,7 @@ class RobustAveraging final : public LocalGradients {
   }
 
   // The rows of ranks that have a batch, in the order of the ranks.
-  at::Tensor gather(const parallel::StepWeights& weights, const std::vector<bool>& used) {
+  at::Tensor gather(const gradient::StepWeights& weights, const std::vector<bool>& used) {
     const std::int64_t elements = gradient_.elements();
     std::vector<std::size_t> counts;
     std::int64_t rows = 0, own = 0;
@@ -193,10 +193,10 @@ class RobustAveraging final : public LocalGradients {
   const rules::RobustRule& rule_;
   const int faulty_;
   const FlatModel gradient_;  // the places of the parameters in a row
-  parallel::StepAgreement facts_;
+  gradient::StepAgreement facts_;
   const at::Tensor received_;  // a row for each rank
   rules::RuleSettings rule_settings_;
-  parallel::ExchangeReport exchange_;
+  replica::ExchangeReport exchange_;
 };
 
 std::vector<std::string_view> robust_rule_names() {
@@ -234,7 +234,7 @@ Strategy robust() {
                         .meaning = "clipping: moves of the centre in a step",
                         .whole = true}},
           .make = [](const Settings& settings,
-                     const StrategyContext& context) -> parallel::MadeSynchrony {
+                     const StrategyContext& context) -> replica::MadeSynchrony {
             return {std::make_unique<RobustAveraging>(settings, context)};
           },
           .traffic = [](const Settings&, const TrafficModel& model) -> std::vector<Traffic> {

@@ -59,7 +59,7 @@ class Skeleton final : public Periodic {
     if (is_last_of_period() && chooses_core()) replica_.model.read_gradients(gradient_);
   }
 
-  void after_update(const parallel::Optimizers& optimizers) override {
+  void after_update(const replica::Optimizers& optimizers) override {
     // Optimizers move links without a gradient too, by momentum and weight decay.
     if (!holds_all_) replica_.model.set_where_not(is_held_, frozen_);
     Periodic::after_update(optimizers);
@@ -103,7 +103,7 @@ class Skeleton final : public Periodic {
     links.copy_(at::where(counts > 0, links / counts, before));
   }
 
-  double exchange(const parallel::Optimizers& optimizers) override {
+  double exchange(const replica::Optimizers& optimizers) override {
     follow_writes();
     const at::Tensor all = merged();
     const double distance = replica_.distance(replica_.model.square_distance(all));
@@ -186,10 +186,10 @@ class Skeleton final : public Periodic {
   }
 
   // A link that this rank no longer trains has no momentum when it comes back.
-  void reset_states(const parallel::Optimizers& optimizers, const at::Tensor& has_left) {
+  void reset_states(const replica::Optimizers& optimizers, const at::Tensor& has_left) {
     if (!has_left.any().item<bool>()) return;
-    parallel::require_known_optimizers(optimizers, "synchrony \"skeleton\"");
-    for (const parallel::ParameterSlots& one : parallel::slots_of(optimizers, false)) {
+    replica::require_known_optimizers(optimizers, "synchrony \"skeleton\"");
+    for (const replica::ParameterSlots& one : replica::slots_of(optimizers, false)) {
       const FlatModel::Piece* const piece = replica_.model.piece_of(one.parameter);
       if (piece == nullptr) continue;
       const at::Tensor left = replica_.model.part_of(has_left, *piece);

@@ -8,8 +8,8 @@ Strategy synchronous() {
   return {.name = "synchronous",
           .summary = "the mean gradient of all ranks in each step",
           .reference = "Goyal et al., Accurate, Large Minibatch SGD, 2017",
-          .make = [](const Settings&, const StrategyContext& context) -> parallel::MadeSynchrony {
-            return {parallel::make_gradient_averaging(context.parts, context.group, context.job,
+          .make = [](const Settings&, const StrategyContext& context) -> replica::MadeSynchrony {
+            return {gradient::make_gradient_averaging(context.parts, context.group, context.job,
                                                       context.options)};
           },
           .traffic = [](const Settings&, const TrafficModel& model) -> std::vector<Traffic> {

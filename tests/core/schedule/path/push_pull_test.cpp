@@ -1,5 +1,5 @@
 // Sums on servers, as threads, beside the all_reduce of the same arrays.
-// Also covers paceline/core/server/lending/link_lender.cpp.
+// Also covers paceline/core/server/regions/link_regions.cpp.
 #include "paceline/core/schedule/path/push_pull.h"
 
 #include <fmt/format.h>

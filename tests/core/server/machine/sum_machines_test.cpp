@@ -59,16 +59,16 @@ TEST(SumPiece, IsReadAsItWasToldAndNothingElseIsRead) {
 }
 
 TEST(SumPiece, APlaceThatIsLentIsReadAsItWasTold) {
-  const LentPart lent = {{3, 40}, {5, 80}, {2, 7}};
+  const SharedPart lent = {{3, 40}, {5, 80}, {2, 7}};
   const Message whole = encode(kPiece, lent);
-  EXPECT_EQ(parse_lent_part(parse_sum_piece(whole).value()).value(), lent);
+  EXPECT_EQ(parse_shared_part(parse_sum_piece(whole).value()).value(), lent);
   EXPECT_EQ(parse_sum_piece(whole).value().piece, kPiece);
   Message longer = whole;
   longer.payload.emplace_back();
   EXPECT_FALSE(parse_sum_piece(longer));
   for (const transport::Extent stored : {transport::Extent{7, 2}, transport::Extent{0, 9}})
     EXPECT_FALSE(
-        parse_lent_part(parse_sum_piece(encode(kPiece, {{3, 40}, {5, 80}, stored})).value()))
+        parse_shared_part(parse_sum_piece(encode(kPiece, {{3, 40}, {5, 80}, stored})).value()))
         << "outside the part";
   EXPECT_TRUE(parse_sum_piece(encode(SumKind::stored, kPiece, {})));
   EXPECT_FALSE(parse_sum_piece(encode(SumKind::stored, kPiece, std::vector<std::byte>(12))));
@@ -135,14 +135,14 @@ TEST(SumServer, AnyBytesAreTakenWithoutHarm) {
 }
 
 // Segments of two workers, which the servers of a test see: worker w's are 10 w + 1 and 10 w + 2.
-class Segments final : public Borrower {
+class Segments final : public RegionUser {
  public:
   std::shared_ptr<const transport::SharedMemory> segment(int worker, std::uint64_t id) override {
     const auto found = memory_.find(id);
     return id / 10 == static_cast<std::uint64_t>(worker) && found != memory_.end() ? found->second
                                                                                    : nullptr;
   }
-  bool borrow(std::span<const int> workers, const std::function<void()>& use) override {
+  bool use_regions(std::span<const int> workers, const std::function<void()>& use) override {
     borrowed_from.assign(workers.begin(), workers.end());
     use();
     return !has_failed;
@@ -170,7 +170,7 @@ TEST(SumServer, LentPartsAreReadWhereTheyLieAndTheirSumsStoredThereButForTheirEd
   SumServer server(2, &segments);
   std::ranges::copy(std::initializer_list<float>{1, 2, 3, 4}, segments.floats(1) + 5);
   std::fill_n(segments.floats(2), 20, -1.0f);
-  const LentPart lent = {{1, 20}, {2, 40}, {4, 12}};
+  const SharedPart lent = {{1, 20}, {2, 40}, {4, 12}};
   EXPECT_THAT(server.on_message(0, encode(kFour, lent), {}), SizeIs(0));
   const float pushed_values[] = {10, 20, 30, 40};
   const Actions answers = server.on_message(
@@ -198,12 +198,12 @@ TEST(SumServer, MemoryThatAWorkerDoesNotShareDropsIt) {
   Segments segments;
   segments.made(1);
   segments.made(11);
-  const LentPart wrong[] = {{{2, 0}, {1, 0}, {}},
+  const SharedPart wrong[] = {{{2, 0}, {1, 0}, {}},
                             {{1, 0}, {11, 0}, {}},
                             {{1, 4084}, {1, 0}, {}},
                             {{1, 6}, {1, 0}, {}},
                             {{1, 0}, {1, UINT64_MAX - 3}, {}}};
-  for (const LentPart& lent : wrong) {
+  for (const SharedPart& lent : wrong) {
     SumServer server(2, &segments);
     const Actions actions = server.on_message(0, encode(kFour, lent), {});
     ASSERT_THAT(actions, SizeIs(1));
@@ -214,15 +214,15 @@ TEST(SumServer, MemoryThatAWorkerDoesNotShareDropsIt) {
 }
 
 // A worker's memory of 2 MiB that its servers see; its stage is the second half.
-class OwnMemory final : public Lender {
+class OwnMemory final : public RegionOwner {
  public:
-  std::optional<transport::Lent> lend(int, Bytes own) const override {
+  std::optional<transport::SharedRegion> share(int, Bytes own) const override {
     if (own.data() < all.data() || own.data() + own.size() > all.data() + all.size())
       return std::nullopt;
     const auto offset = static_cast<std::uint64_t>(own.data() - all.data());
-    return transport::Lent{{1, offset}, memory.whole_pages({offset, offset + own.size()})};
+    return transport::SharedRegion{{1, offset}, memory.whole_pages({offset, offset + own.size()})};
   }
-  void revoke(const std::vector<transport::Lent>& outputs, const Failure& why) override {
+  void revoke(const std::vector<transport::SharedRegion>& outputs, const Failure& why) override {
     revoked.push_back(fmt::format("{} for {}", outputs.size(), why.what));
   }
 
@@ -235,7 +235,7 @@ class OwnMemory final : public Lender {
 // Each answer is what a server would tell that had stored `sum` in lent memory.
 Message stored_answer(const OwnMemory& there, const Message& pushed, std::byte sum) {
   const ReadPiece read = parse_sum_piece(pushed).value();
-  const LentPart lent = parse_lent_part(read).value();
+  const SharedPart lent = parse_shared_part(read).value();
   std::vector<std::byte> edges(read.piece.bytes() - lent.stored.size(), sum);
   std::fill_n(
       there.all.begin() + static_cast<std::ptrdiff_t>(lent.output.offset + lent.stored.begin),
@@ -258,7 +258,7 @@ TEST(SumWorker, LendsWhatLiesInSharedMemoryAndStagesWhatDoesNot) {
                 .done = [&](const std::optional<Failure>& failure) { is_done = !failure; }});
     const Actions pushed = worker.on_message(0, {.kind = SumWorker::kBegin}, {});
     const Message part = std::get<Send>(pushed.at(0)).message;
-    ASSERT_EQ(part.kind, static_cast<std::uint32_t>(SumKind::lend));
+    ASSERT_EQ(part.kind, static_cast<std::uint32_t>(SumKind::shared));
     const Message answer = stored_answer(there, part, std::byte{7});
     EXPECT_EQ(parse_sum_piece(answer).value().rest.size(),
               array.data() == shared.data() ? 40'000u - 8 * 4096 : 0u)

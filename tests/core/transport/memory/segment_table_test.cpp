@@ -26,10 +26,10 @@ TEST(SegmentTable, LendsToBeWrittenWhatCanBeTakenBack) {
   SegmentTable table;
   const auto one = test::shared_memory_of(4 * 4096);
   table.add(3, one);
-  EXPECT_EQ(table.lend(one->bytes()), (Lent{{3, 0}, {0, 4 * 4096}}));
-  EXPECT_EQ(table.lend(one->bytes().subspan(64, 8192)), (Lent{{3, 64}, {4096, 8192}}));
-  EXPECT_EQ(table.lend(one->bytes().subspan(64, 100)), (Lent{{3, 64}, {}}));
-  EXPECT_EQ(table.lend(std::vector<std::byte>(64)), std::nullopt);
+  EXPECT_EQ(table.share(one->bytes()), (SharedRegion{{3, 0}, {0, 4 * 4096}}));
+  EXPECT_EQ(table.share(one->bytes().subspan(64, 8192)), (SharedRegion{{3, 64}, {4096, 8192}}));
+  EXPECT_EQ(table.share(one->bytes().subspan(64, 100)), (SharedRegion{{3, 64}, {}}));
+  EXPECT_EQ(table.share(std::vector<std::byte>(64)), std::nullopt);
 }
 
 TEST(SegmentTable, WhatWasTakenBackIsOrdinaryMemory) {
@@ -38,7 +38,7 @@ TEST(SegmentTable, WhatWasTakenBackIsOrdinaryMemory) {
   table.add(3, one);
   ASSERT_TRUE(one->take_back({4096, 8192}));
   EXPECT_EQ(table.find(one->bytes()), std::nullopt);
-  EXPECT_EQ(table.lend(one->bytes().first(4096)), std::nullopt);
+  EXPECT_EQ(table.share(one->bytes().first(4096)), std::nullopt);
 }
 
 TEST(SegmentTable, ARemovedSegmentIsNotFound) {

@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-using parallel::SharedBuffers;
+using replica::SharedBuffers;
 
 constexpr std::int64_t kLongElements =
     static_cast<std::int64_t>(SharedBuffers::kLongBytes / sizeof(double));

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 TEST(FiniteWatch, FindsOneElementThatIsNotFiniteWhereverItLies) {
@@ -47,4 +47,4 @@ TEST(FiniteWatch, CountsTheStepsInARowUntilOneIsGood) {
 }
 
 }  // namespace
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -13,7 +13,7 @@
 
 #include "tests/support/seed.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 using machine::Message;
@@ -130,4 +130,4 @@ TEST(StandstillMachine, RanksThatDoTheSameAreNeverTold) {
 }
 
 }  // namespace
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -9,7 +9,7 @@
 #include "paceline/core/base/stopwatch.h"
 #include "tests/support/local_world.h"
 
-namespace paceline::parallel {
+namespace paceline::replica {
 namespace {
 
 using Lane = WaitWatch::Lane;
@@ -71,4 +71,4 @@ TEST(WaitWatch, WithoutOneCallsAreMadeAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace paceline::parallel
+}  // namespace paceline::replica

@@ -241,18 +241,18 @@ TEST(ServerSynchrony, ReportsTellUpdatesByTheirStaleness) {
     return train_on_ranks(task, text).reports[1].servers;
   };
   for (const char* text : {"bsp", "ssp:staleness=0", "timeout:milliseconds=1e6"}) {
-    const parallel::ServerReport report = report_of(text);
+    const replica::ServerReport report = report_of(text);
     EXPECT_EQ(report.version, 10) << text;
     EXPECT_EQ(report.used, 10) << text;
     EXPECT_EQ(report.dropped, 0) << text;
     EXPECT_EQ(report.staleness, (Staleness{{0, 10}})) << text;
   }
   // A row of version t - 2 is read before step t, so versions 0, 0, 0, 1, 2, ...
-  const parallel::ServerReport delayed = report_of("bounded_delay:steps=2,exact=on");
+  const replica::ServerReport delayed = report_of("bounded_delay:steps=2,exact=on");
   EXPECT_EQ(delayed.version, 8);
   for (const auto& [staleness, count] : delayed.staleness) EXPECT_LE(staleness, 2) << count;
   for (const char* text : {"asp", "ssp:staleness=3", "asp:update=worker"}) {
-    const parallel::ServerReport report = report_of(text);
+    const replica::ServerReport report = report_of(text);
     std::int64_t sum = 0;
     for (const auto& [staleness, count] : report.staleness) sum += count;
     EXPECT_EQ(sum, 10) << text;

@@ -39,7 +39,7 @@ TEST(AsyncGossip, BringsReplicasOfUnequalQuadraticsNearTheirCommonOptimum) {
   const double b[] = {-1, 0.5, 2, 0.9};
   run_ranks(4, [&](Job& job) {
     at::Tensor x = at::zeros({1}, at::kDouble).requires_grad_();
-    DataParallel parallel(std::vector<parallel::Parameter>{{"x", x}}, job,
+    DataParallel parallel(std::vector<replica::Parameter>{{"x", x}}, job,
                           {.synchrony = "async_gossip"});
     torch::optim::SGD optimizer({x}, 0.02);
     for (int k = 0; k < 1500; ++k) {

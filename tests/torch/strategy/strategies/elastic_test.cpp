@@ -73,7 +73,7 @@ struct Quadratics {
       const auto rank = static_cast<std::size_t>(job.rank());
       const at::Tensor &own_a = a[same ? 0 : rank], &own_b = b[same ? 0 : rank];
       at::Tensor x = at::zeros({3}, at::kDouble).requires_grad_();
-      DataParallel parallel(std::vector<parallel::Parameter>{{"x", x}}, job,
+      DataParallel parallel(std::vector<replica::Parameter>{{"x", x}}, job,
                             {.synchrony = c10::str("elastic:period=1,alpha=", alpha)});
       torch::optim::SGD optimizer({x}, rate);
       for (int k = 0; k < steps; ++k) {

@@ -84,7 +84,7 @@ TEST(Gossip, EndsAtTheFixedPointOfItsGraphOnUnequalQuadratics) {
     std::vector<double> ends(ranks);
     run_ranks(ranks, [&](Job& job) {
       at::Tensor x = at::zeros({1}, at::kDouble).requires_grad_();
-      DataParallel parallel(std::vector<parallel::Parameter>{{"x", x}}, job,
+      DataParallel parallel(std::vector<replica::Parameter>{{"x", x}}, job,
                             {.synchrony = c10::str("gossip:graph=", name)});
       torch::optim::SGD optimizer({x}, eta);
       for (int k = 0; k < 400; ++k) {

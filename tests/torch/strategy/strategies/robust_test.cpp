@@ -235,7 +235,7 @@ TEST(Robust, BringsFourBytesOfAFloatAndNothingWithoutABatch) {
 TEST(Robust, GoesOnFromASavedStateToTheBit) {
   for (const std::string& rule : kRobustRules) {
     const DataParallelOptions options{.synchrony = c10::str(robust_text(rule, 3), ",rounds=1")};
-    std::vector<parallel::SynchronyState> states(3);
+    std::vector<replica::SynchronyState> states(3);
     std::vector<at::Tensor> halfway(3), ends(3);
     const auto train = [](Job& job, DataParallel& parallel, TaskNet& net, int begin, int end) {
       torch::optim::SGD optimizer(net.parameters(), 0.1);
