@@ -10,11 +10,11 @@
 namespace paceline::test {
 namespace {
 
+using collective::ElementRange;
 using collective::EngineCall;
-using collective::Range;
 using Calls = std::vector<std::optional<EngineCall>>;
 
-Bytes part_of(ConstBuffer buffer, Range range) {
+Bytes part_of(ConstBuffer buffer, ElementRange range) {
   return {buffer.data + range.offset * size_of(buffer.dtype), range.count * size_of(buffer.dtype)};
 }
 

@@ -14,8 +14,8 @@
 namespace paceline::test {
 namespace {
 
+using collective::ElementRange;
 using collective::Partition;
-using collective::Range;
 
 constexpr Dtype kDtypes[] = {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i64,
                              Dtype::i32, Dtype::i16, Dtype::i8,  Dtype::u8,   Dtype::boolean};
@@ -58,7 +58,7 @@ class Case {
   }
   std::size_t next_length() { return kLengths[turn_++ % std::size(kLengths)]; }
   int root() const { return static_cast<int>(turn_) % ranks; }
-  Buffer part(Buffer whole, Range range) const {
+  Buffer part(Buffer whole, ElementRange range) const {
     return {whole.data + range.offset * size_of(dtype), range.count, dtype};
   }
 
@@ -75,7 +75,8 @@ class Case {
 // Lengths of the ranks' parts: by the chunk rule, or anything that adds up, with empty ones.
 std::vector<std::size_t> cut(std::size_t count, int ranks, bool even) {
   std::vector<std::size_t> counts;
-  for (const Range& chunk : Partition::even(count, ranks).chunks) counts.push_back(chunk.count);
+  for (const ElementRange& chunk : Partition::even(count, ranks).chunks)
+    counts.push_back(chunk.count);
   if (even) return counts;
   for (std::size_t i = 0; i + 1 < counts.size(); i += 2) {
     counts[i] += counts[i + 1];
@@ -99,7 +100,7 @@ void reductions(Case& c, const Way& way, ReduceOp op, bool in_place) {
     else c.expect(in, c.of(c.rank), "the input of a reduce");
   } else {
     const auto counts = cut(count, c.ranks, in_place);
-    const Range mine = Partition::of(counts).chunks[static_cast<std::size_t>(c.rank)];
+    const ElementRange mine = Partition::of(counts).chunks[static_cast<std::size_t>(c.rank)];
     const Buffer in = c.filled(count), out = in_place ? c.part(in, mine) : c.take(mine.count);
     c.world.reduce_scatter(in, out, {.op = op, .counts = counts, .algorithm = way.algorithm})
         .wait();
@@ -142,7 +143,7 @@ void scatter(Case& c, const Way& way, bool in_place) {
   const std::size_t count = c.next_length();
   const int root = c.root();
   const auto counts = cut(count, c.ranks, in_place);
-  const Range mine = Partition::of(counts).chunks[static_cast<std::size_t>(c.rank)];
+  const ElementRange mine = Partition::of(counts).chunks[static_cast<std::size_t>(c.rank)];
   const Buffer in = c.rank == root ? c.filled(count) : Buffer{nullptr, 0, c.dtype};
   const Buffer out = in_place && c.rank == root ? c.part(in, mine) : c.take(mine.count);
   c.world.scatter(in, out, root, {.counts = counts, .algorithm = way.algorithm}).wait();
@@ -154,7 +155,7 @@ void gathers(Case& c, const Way& way, bool in_place) {
   const std::size_t count = c.next_length();
   const auto counts = cut(count, c.ranks, in_place);
   const Partition parts = Partition::of(counts);
-  const Range mine = parts.chunks[static_cast<std::size_t>(c.rank)];
+  const ElementRange mine = parts.chunks[static_cast<std::size_t>(c.rank)];
   const bool to_one = way.operation == Operation::gather, takes = !to_one || c.rank == c.root();
   const Buffer out = takes ? c.take(count) : Buffer{nullptr, 0, c.dtype};
   const Buffer in = in_place && takes ? c.part(out, mine) : c.take(mine.count);
@@ -163,7 +164,7 @@ void gathers(Case& c, const Way& way, bool in_place) {
   if (to_one) c.world.gather(in, out, c.root(), options).wait();
   else c.world.all_gather(in, out, options).wait();
   for (int from = 0; takes && from < c.ranks; ++from) {
-    const Range part = parts.chunks[static_cast<std::size_t>(from)];
+    const ElementRange part = parts.chunks[static_cast<std::size_t>(from)];
     c.expect(c.part(out, part), c.of(from), name_of(way.operation), part.offset);
   }
   c.end();

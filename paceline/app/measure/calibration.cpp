@@ -141,7 +141,8 @@ void measure_loops(Communicator& world, topology::Profile& profile) {
 double forecast(const Candidate& one, const topology::Topology& topology,
                 const topology::Profile& profile) {
   const collective::Shape shape{.ranks = topology.ranks()};
-  return collective::Choice(collective::built_in_algorithms(), Determinism::fast, topology, profile)
+  return collective::AlgorithmChoice(collective::built_in_algorithms(), Determinism::fast, topology,
+                                     profile)
       .choose(one.operation, one.algorithm, shape, one.bytes)
       .seconds;
 }

@@ -15,8 +15,8 @@
 namespace paceline::measure {
 namespace {
 
+using collective::ElementRange;
 using collective::Partition;
-using collective::Range;
 
 constexpr int kRoot = 0;
 

@@ -71,7 +71,7 @@ Result<CheckpointReader::OpenFile*> CheckpointReader::file(const std::string& na
 }
 
 Result<CheckpointReader::Place> CheckpointReader::place_of(const LogicalTensor& tensor,
-                                                           const Piece& piece) {
+                                                           const StoredPiece& piece) {
   const auto opened = file(piece.file);
   if (!opened) return opened.error();
   const auto found = opened.value()->tensors.find(piece.key);
@@ -91,7 +91,7 @@ Result<> CheckpointReader::read(const LogicalTensor& tensor, MutableBytes into) 
 }
 
 Result<> CheckpointReader::read(const LogicalTensor& tensor, const Box& box, MutableBytes into) {
-  for (const Piece& piece : tensor.pieces) {
+  for (const StoredPiece& piece : tensor.pieces) {
     const auto found = place_of(tensor, piece);
     if (!found) return found.error();
     const auto common = common_box(piece.box, box);
@@ -124,7 +124,7 @@ Result<> CheckpointReader::read(const Place& at, const Box& piece, const Box& co
 }
 
 Result<std::vector<std::byte>> CheckpointReader::read(const LogicalTensor& tensor) {
-  for (const Piece& piece : tensor.pieces)
+  for (const StoredPiece& piece : tensor.pieces)
     if (auto found = place_of(tensor, piece); !found) return found.error();
   std::vector<std::byte> bytes(byte_length(tensor.shape, tensor.dtype).value());
   if (auto done = read(tensor, bytes); !done) return done.error();

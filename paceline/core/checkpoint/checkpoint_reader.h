@@ -40,7 +40,7 @@ class CheckpointReader {
   };
   static Result<> read(const Place& at, const Box& piece, const Box& common, const Box& box,
                        MutableBytes into);
-  Result<Place> place_of(const LogicalTensor& tensor, const Piece& piece);
+  Result<Place> place_of(const LogicalTensor& tensor, const StoredPiece& piece);
 
   Disk& disk_;
   const std::string directory_;

@@ -30,7 +30,7 @@ Json json_of(const LogicalTensor& tensor) {
       {"name", tensor.name}, {"dtype", safetensors_name(tensor.dtype)}, {"shape", tensor.shape}};
   if (tensor.rank >= 0) json["rank"] = tensor.rank;
   json["pieces"] = Json::array();
-  for (const Piece& piece : tensor.pieces) {
+  for (const StoredPiece& piece : tensor.pieces) {
     json["pieces"].push_back({{"file", piece.file},
                               {"key", piece.key},
                               {"offset", piece.box.offset},
@@ -184,9 +184,9 @@ class ManifestReader {
     for (const Json& one : pieces) {
       const std::string place = fmt::format("{}.pieces[{}]", where, tensor.pieces.size());
       if (!reader_.has_keys(one, place, {"file", "key", "offset", "shape"})) return tensor;
-      Piece piece{.file = plain_name(one, place, "file"),
-                  .key = reader_.text(one, place, "key", 1, kLongestText),
-                  .box = {extents(one, place, "offset"), extents(one, place, "shape")}};
+      StoredPiece piece{.file = plain_name(one, place, "file"),
+                        .key = reader_.text(one, place, "key", 1, kLongestText),
+                        .box = {extents(one, place, "offset"), extents(one, place, "shape")}};
       if (good() && !unclaimed_.contains(piece.file))
         reader_.complain(place + ".file", "one of the files");
       if (good() && !keys_.emplace(piece.file, piece.key).second)
@@ -205,7 +205,7 @@ class ManifestReader {
   // The pieces of a file are no longer than the file: nobody makes room for a tensor that is not
   // there. REQUIRES: the pieces tile the tensor.
   void claim(const LogicalTensor& tensor, const std::string& where) {
-    for (const Piece& piece : tensor.pieces) {
+    for (const StoredPiece& piece : tensor.pieces) {
       std::uint64_t& left = unclaimed_.at(piece.file);
       const std::uint64_t bytes = byte_length(piece.box.shape, tensor.dtype).value();
       if (bytes > left)
@@ -306,7 +306,7 @@ Result<Manifest> merged(std::vector<Manifest> shares) {
   for (const Item& item : all.items) {
     for (const LogicalTensor& tensor : item.tensors) {
       std::vector<Box> boxes;
-      for (const Piece& piece : tensor.pieces) boxes.push_back(piece.box);
+      for (const StoredPiece& piece : tensor.pieces) boxes.push_back(piece.box);
       if (!tile(tensor.shape, boxes))
         return Failure{Fault::io,
                        fmt::format("the parts of tensor '{}' of item '{}' that the ranks have "

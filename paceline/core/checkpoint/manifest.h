@@ -13,11 +13,11 @@ namespace paceline::checkpoint {
 
 inline constexpr int kFormatVersion = 1;
 
-struct Piece {
+struct StoredPiece {
   std::string file;  // of the manifest's
   std::string key;   // of the tensor in that file
   Box box;
-  bool operator==(const Piece&) const = default;
+  bool operator==(const StoredPiece&) const = default;
 };
 
 struct LogicalTensor {
@@ -25,7 +25,7 @@ struct LogicalTensor {
   Dtype dtype = Dtype::f32;
   Extents shape;
   int rank = -1;  // a tensor that each rank has for itself: whose it is; -1: all ranks' alike
-  std::vector<Piece> pieces;
+  std::vector<StoredPiece> pieces;
   bool operator==(const LogicalTensor&) const = default;
 };
 

@@ -41,7 +41,7 @@ std::map<std::string, Expected> expected_of(const Manifest& manifest) {
   std::map<std::string, Expected> files;
   for (const Item& item : manifest.items) {
     for (const LogicalTensor& tensor : item.tensors) {
-      for (const Piece& piece : tensor.pieces)
+      for (const StoredPiece& piece : tensor.pieces)
         files[piece.file][piece.key] = {tensor.dtype, piece.box.shape};
     }
   }

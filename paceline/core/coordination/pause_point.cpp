@@ -25,7 +25,7 @@ Pause PausePoint::come(std::int64_t step) {
   run_.tell(machine_.come(step));
   wait(
       "all ranks to stand still for a save (a rank that does not come may be in an operation that "
-      "all ranks make: call Checkpoints::rest() before it)",
+      "all ranks make: call Checkpoints::wait_for_all_ranks() before it)",
       [this] { return machine_.has_paused(); });
   return machine_.take();
 }

@@ -13,10 +13,10 @@
 #include "paceline/core/coordination/coordination.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/server/declaring.h"
-#include "paceline/core/server/regions/link_regions.h"
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
+#include "paceline/core/server/regions/link_regions.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/transport/memory/available_memory.h"
 

@@ -18,8 +18,8 @@
 namespace paceline::mpi {
 namespace {
 
+using collective::ElementRange;
 using collective::EngineCall;
-using collective::Range;
 
 // True once an operation was given up: MPI can then neither cancel it nor finalize cleanly.
 std::atomic<bool> abandoned = false;

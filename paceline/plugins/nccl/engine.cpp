@@ -78,7 +78,7 @@ class NcclEngine final : public collective::Engine {
 
   const Functions& f_;
   const int device_;
-  Place at_;
+  NcclRank at_;
   cudaEvent_t before_ = nullptr, end_ = nullptr;
   bool launching_ = false;        // NCCL has not put all calls on the stream yet
   std::optional<Op> scaled_sum_;  // that of the operation in flight

@@ -5,13 +5,13 @@
 namespace paceline::nccl {
 namespace {
 
+using collective::ElementRange;
 using collective::EngineCall;
-using collective::Range;
 
 // Makes the calls between group_start and group_end, and keeps the first error.
 class Launch {
  public:
-  Launch(const NcclFunctions& nccl, const Place& at, const EngineCall& call, const Words& words)
+  Launch(const NcclFunctions& nccl, const NcclRank& at, const EngineCall& call, const Words& words)
       : nccl_(nccl), at_(at), call_(call), words_(words), element_(size_of(call.dtype)) {}
 
   Status run();
@@ -44,7 +44,7 @@ class Launch {
   void all_to_all();
 
   const NcclFunctions& nccl_;
-  const Place& at_;
+  const NcclRank& at_;
   const EngineCall& call_;
   const Words& words_;
   const std::size_t element_;
@@ -144,7 +144,7 @@ void Launch::all_to_all() {
 
 }  // namespace
 
-Status launch(const NcclFunctions& nccl, const Place& at, const EngineCall& call,
+Status launch(const NcclFunctions& nccl, const NcclRank& at, const EngineCall& call,
               const Words& words) {
   return Launch(nccl, at, call, words).run();
 }

@@ -7,14 +7,14 @@
 
 namespace paceline::nccl {
 
-struct Place {
+struct NcclRank {
   Comm* comm;
   int rank, ranks;
   cudaStream_t stream;
 };
 
 // Hands the call to NCCL, as one group of calls. Only reductions use `words`.
-Status launch(const NcclFunctions& nccl, const Place& at, const collective::EngineCall& call,
+Status launch(const NcclFunctions& nccl, const NcclRank& at, const collective::EngineCall& call,
               const Words& words);
 
 }  // namespace paceline::nccl

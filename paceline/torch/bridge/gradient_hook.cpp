@@ -185,7 +185,8 @@ GradientHook::GradientHook(const at::Tensor& leaf, GradientEvents events) {
   before_ = before.get();
   accumulator_->add_pre_hook(std::move(before));
   std::unique_ptr<GradientPlacement> birth;
-  if (events_->gradient_memory) birth = std::make_unique<GradientPlacement>(leaf, events_->gradient_memory);
+  if (events_->gradient_memory)
+    birth = std::make_unique<GradientPlacement>(leaf, events_->gradient_memory);
   birth_ = birth.get();
   after_ = accumulator_->add_post_hook(std::make_unique<After>(events_, leaf, birth.get()));
   if (birth) accumulator_->add_pre_hook(std::move(birth));

@@ -72,7 +72,7 @@ class Checkpoints::Impl {
   std::int64_t resume();
   void save_if_due(std::int64_t step);
   bool save(std::int64_t step);
-  void rest();
+  void wait_for_all_ranks();
   bool stopping() const { return saving_.is_stop_asked() || is_stopped_; }
   int finish();
 
@@ -398,14 +398,14 @@ void Checkpoints::Impl::save_in(const coordination::Pause& pause) {
   saving_.wait();
 }
 
-void Checkpoints::Impl::rest() {
+void Checkpoints::Impl::wait_for_all_ranks() {
   begin_steps();
   if (!pauses_) return;
   while (const auto pause = pauses_->wait_for_pause(own_step_)) save_in(*pause);
 }
 
 bool Checkpoints::Impl::save(std::int64_t step) {
-  rest();
+  wait_for_all_ranks();
   own_step_ = step;
   if (pauses_) {
     group_->all_reduce(buffer_of(std::span(&step, 1)), {.op = ReduceOp::max}).wait();
@@ -416,7 +416,7 @@ bool Checkpoints::Impl::save(std::int64_t step) {
 }
 
 int Checkpoints::Impl::finish() {
-  rest();
+  wait_for_all_ranks();
   saving_.wait();
   return stopping() ? kStoppedBySigterm : 0;
 }
@@ -461,8 +461,8 @@ void Checkpoints::save_if_due(std::int64_t step) {
 bool Checkpoints::save(std::int64_t step) {
   return impl_->save(step);
 }
-void Checkpoints::rest() {
-  impl_->rest();
+void Checkpoints::wait_for_all_ranks() {
+  impl_->wait_for_all_ranks();
 }
 bool Checkpoints::stopping() const {
   return impl_->stopping();

@@ -130,7 +130,7 @@ class Checkpoints {
   // DataParallel::consensus(), where the synchrony lets ranks train without waiting for each other:
   // it waits until all ranks rest, and saves with those that still train. Elsewhere it does
   // nothing.
-  void rest();
+  void wait_for_all_ranks();
   // Whether the loop shall end: a rank was told to stop, and this step was saved.
   bool stopping() const;
   // Waits for the save under way. Returns the exit code of the program: 0, or 143 after SIGTERM and

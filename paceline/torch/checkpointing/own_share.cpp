@@ -163,7 +163,7 @@ OwnShare own_share(const std::vector<NamedState>& states, Manifest manifest, int
       if (!is_written_here(one, rank, writers, common)) continue;
       const bool is_own = one.held == Held::by_each;
       const std::string file = file_of(named.item, rank, ranks);
-      const checkpoint::Piece piece{file, key_of(one, rank), box_of(one)};
+      const checkpoint::StoredPiece piece{file, key_of(one, rank), box_of(one)};
       share.tensors.push_back({file, piece.key, one.tensor});
       if (one.held == Held::in_parts && !item.tensors.empty() &&
           item.tensors.back().name == one.name) {  // another box of it

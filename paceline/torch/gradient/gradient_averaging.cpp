@@ -26,13 +26,14 @@ std::unique_ptr<Means> make_means(bool is_whole, ScheduledPath& path,
 
 }  // namespace
 
-std::unique_ptr<replica::Synchrony> make_gradient_averaging(const replica::ModelParts& parts, Communicator& group,
-                                                   Job* job, const DataParallelOptions& options) {
+std::unique_ptr<replica::Synchrony> make_gradient_averaging(const replica::ModelParts& parts,
+                                                            Communicator& group, Job* job,
+                                                            const DataParallelOptions& options) {
   return std::make_unique<GradientAveraging>(parts, group, job, options);
 }
 
-GradientAveraging::GradientAveraging(const replica::ModelParts& parts, Communicator& group, Job* job,
-                                     const DataParallelOptions& options, Means* means)
+GradientAveraging::GradientAveraging(const replica::ModelParts& parts, Communicator& group,
+                                     Job* job, const DataParallelOptions& options, Means* means)
     : parameters_(parts.trained()),
       dense_(parts.dense.size()),
       group_(group),
@@ -149,7 +150,8 @@ replica::StepOutcome GradientAveraging::end_step(replica::PerParameterOptimizers
   if (updates != nullptr) steps_by(updates->optimizers());
   replica::StepOutcome outcome = step_.failure.communicating([&] { return collect(updates); });
   outcome.complaint = touched;
-  if (touched.empty() && outcome.end != replica::StepEnd::over && step_.figures.current().used == 0) {
+  if (touched.empty() && outcome.end != replica::StepEnd::over &&
+      step_.figures.current().used == 0) {
     outcome.complaint =
         "no rank made a gradient in this step, though their weights say that there were batches: "
         "call backward() before synchronize() or step(); after synchronize() call "

@@ -116,7 +116,8 @@ class GradientAveraging final : public replica::Synchrony {
 };
 
 // Makes the Synchrony that DataParallel uses.
-std::unique_ptr<replica::Synchrony> make_gradient_averaging(const replica::ModelParts& parts, Communicator& group,
-                                                   Job* job, const DataParallelOptions& options);
+std::unique_ptr<replica::Synchrony> make_gradient_averaging(const replica::ModelParts& parts,
+                                                            Communicator& group, Job* job,
+                                                            const DataParallelOptions& options);
 
 }  // namespace paceline::gradient

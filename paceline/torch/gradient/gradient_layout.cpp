@@ -27,7 +27,7 @@ std::unique_ptr<schedule::GradientPath> GradientLayout::path(Communicator& group
 }
 
 bool GradientLayout::compresses() const {
-  return std::ranges::any_of(plan.groups, [](const schedule::Group& group) {
+  return std::ranges::any_of(plan.groups, [](const schedule::MessageGroup& group) {
     return group.codec != schedule::kUncompressed;
   });
 }

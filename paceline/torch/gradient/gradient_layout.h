@@ -18,7 +18,8 @@ namespace paceline::gradient {
 struct GradientLayout {
   std::vector<schedule::Bucket> groups = {};  // of parameters, in the order in which they lie
   std::size_t alignment = 1;                  // of each gradient, in bytes
-  schedule::Plan plan = {};  // over these groups' gradients, one after the other: a group for each
+  schedule::MessagePlan plan =
+      {};  // over these groups' gradients, one after the other: a group for each
   schedule::Model model = {};  // of the plan
   bool is_in_order = true;     // messages travel one after the other
   BucketMemory memory = {};    // of the groups

@@ -15,8 +15,8 @@ namespace paceline::gradient {
 namespace {
 
 using schedule::Bucket;
+using schedule::MessagePlan;
 using schedule::Path;
-using schedule::Plan;
 
 // Steps in which times are taken, after the one that showed the order: the first ones allocate.
 constexpr std::size_t kTimedSteps = 3;
@@ -217,7 +217,7 @@ schedule::Offers GradientSchedule::chosen(const schedule::Allowance& allowance,
 GradientLayout GradientSchedule::by_plan(const Plan& plan) const {
   GradientLayout layout{.alignment = alignment_of(codec_), .plan = plan, .is_in_order = false};
   layout.model = model_of(order_, layout.alignment);
-  for (const schedule::Group& run : plan.groups) {
+  for (const schedule::MessageGroup& run : plan.groups) {
     Bucket bucket{.dtype = shapes_.front().dtype};
     for (int place = run.begin; place < run.end; ++place) {
       const int gradient = order_[static_cast<std::size_t>(place)];

@@ -21,8 +21,8 @@ namespace paceline::gradient {
 
 // The decisions made so far, as a checkpoint keeps them.
 struct ScheduleDecision {
-  std::vector<int> order;                   // of gradients: rank 0's
-  std::optional<schedule::Plan> plan = {};  // of a policy
+  std::vector<int> order;                          // of gradients: rank 0's
+  std::optional<schedule::MessagePlan> plan = {};  // of a policy
   // The choice for each parameter, if the compression has a menu.
   std::optional<schedule::OfferChoice::State> choice = {};
 };
@@ -40,8 +40,9 @@ class GradientSchedule {
   // that does not fit the parameters' types or `static_order`. `with_servers`: the job whose
   // servers may average; it outlives this. Two plans are tried where their forecasts differ by
   // less than this share of the shorter one, `too_close`.
-  GradientSchedule(std::span<const replica::Parameter> dense, int ranks, const DataParallelOptions& options,
-                   Job* with_servers = nullptr, double too_close = schedule::PathTrial::kTooClose);
+  GradientSchedule(std::span<const replica::Parameter> dense, int ranks,
+                   const DataParallelOptions& options, Job* with_servers = nullptr,
+                   double too_close = schedule::PathTrial::kTooClose);
 
   GradientLayout first() const;
   // Whether it wants to see the gradients of this step, before they go on their way.
@@ -73,7 +74,7 @@ class GradientSchedule {
   GradientLayout by_agreed_plan(Communicator& group);
   schedule::Offers chosen(const schedule::Allowance& allowance,
                           const schedule::Offers& present) const;
-  GradientLayout by_plan(const schedule::Plan& plan) const;
+  GradientLayout by_plan(const schedule::MessagePlan& plan) const;
   // From the next step on gradients take the way that they do not take now.
   GradientLayout go_the_other_way();
   void begin_trial(Communicator& group);
@@ -82,13 +83,14 @@ class GradientSchedule {
   GradientLayout buckets() const;
   std::vector<schedule::Tensor> tensors(std::size_t alignment) const;
   schedule::Model model_of(std::span<const int> order, std::size_t alignment) const;
-  schedule::Plan planned(const schedule::Model& model) const { return ways(model).front(); }
-  std::vector<schedule::Plan> ways(const schedule::Model& model) const;
-  schedule::Plan made(const schedule::Model& model, const schedule::Costs& costs) const;
-  double forecast(const schedule::Model& model, const schedule::Plan& plan) const;
-  void sort_by_forecast(std::vector<schedule::Plan>& plans, const schedule::Model& model) const;
-  void keep_other(const schedule::Model& model, const std::vector<schedule::Plan>& plans);
-  void tell_way(const schedule::Model& model, const schedule::Plan& plan) const;
+  schedule::MessagePlan planned(const schedule::Model& model) const { return ways(model).front(); }
+  std::vector<schedule::MessagePlan> ways(const schedule::Model& model) const;
+  schedule::MessagePlan made(const schedule::Model& model, const schedule::Costs& costs) const;
+  double forecast(const schedule::Model& model, const schedule::MessagePlan& plan) const;
+  void sort_by_forecast(std::vector<schedule::MessagePlan>& plans,
+                        const schedule::Model& model) const;
+  void keep_other(const schedule::Model& model, const std::vector<schedule::MessagePlan>& plans);
+  void tell_way(const schedule::Model& model, const schedule::MessagePlan& plan) const;
   GradientLayout agreed_buckets(Communicator& group);
 
   std::vector<schedule::Gradient> shapes_;  // by parameter
@@ -106,9 +108,10 @@ class GradientSchedule {
   bool is_observing_ = true;  // for the next plan
   std::vector<schedule::ObservedStep> seen_;
   std::optional<schedule::Costs> costs_;  // of the last plan that was measured here
-  std::optional<schedule::Plan> present_;
+  std::optional<schedule::MessagePlan> present_;
   const double too_close_;
-  std::optional<schedule::Plan> other_;  // the plan that a trial compares with the present one
+  std::optional<schedule::MessagePlan>
+      other_;  // the plan that a trial compares with the present one
   std::optional<schedule::PathTrial> trial_;
   std::optional<schedule::OfferChoice> choice_;  // of a compression with a menu
   int plans_ = 0;

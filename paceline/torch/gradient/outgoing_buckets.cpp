@@ -38,8 +38,9 @@ std::vector<at::Tensor> stand_ins_for(std::span<const replica::Parameter> parame
 
 }  // namespace
 
-OutgoingBuckets::OutgoingBuckets(const std::vector<replica::Parameter>& parameters, std::size_t dense,
-                                 Communicator& group, Means& means, GradientStep& step)
+OutgoingBuckets::OutgoingBuckets(const std::vector<replica::Parameter>& parameters,
+                                 std::size_t dense, Communicator& group, Means& means,
+                                 GradientStep& step)
     : parameters_(parameters),
       dense_(dense),
       group_(group),

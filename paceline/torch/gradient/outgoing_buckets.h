@@ -23,8 +23,8 @@ namespace paceline::gradient {
 class OutgoingBuckets {
  public:
   // The first `dense` of the parameters may lie in buckets. All outlive this.
-  OutgoingBuckets(const std::vector<replica::Parameter>& parameters, std::size_t dense, Communicator& group,
-                  Means& means, GradientStep& step);
+  OutgoingBuckets(const std::vector<replica::Parameter>& parameters, std::size_t dense,
+                  Communicator& group, Means& means, GradientStep& step);
   ~OutgoingBuckets();
   OutgoingBuckets(const OutgoingBuckets&) = delete;
   OutgoingBuckets& operator=(const OutgoingBuckets&) = delete;

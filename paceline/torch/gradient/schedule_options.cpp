@@ -55,9 +55,8 @@ const schedule::Policy* policy_of(const DataParallelOptions& options) {
   return policy;
 }
 
-std::optional<compress::Compression> checked_compression(const std::string& text,
-                                                         std::span<const replica::Parameter> parameters,
-                                                         int ranks) {
+std::optional<compress::Compression> checked_compression(
+    const std::string& text, std::span<const replica::Parameter> parameters, int ranks) {
   if (text == schedule::kUncompressed) return std::nullopt;
   const auto compression = compress::parse_compression(text, compress::built_in_methods());
   if (!compression) {

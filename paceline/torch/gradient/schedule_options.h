@@ -24,9 +24,8 @@ const schedule::Policy* policy_of(const DataParallelOptions& options);
 
 // Nothing: no compression. THROWS Error (misuse): there is none of this name, its settings do not
 // fit the number of ranks, or a parameter is not of f32.
-std::optional<compress::Compression> checked_compression(const std::string& text,
-                                                         std::span<const replica::Parameter> parameters,
-                                                         int ranks);
+std::optional<compress::Compression> checked_compression(
+    const std::string& text, std::span<const replica::Parameter> parameters, int ranks);
 
 // THROWS Error (misuse), in the name of the schedule `what`.
 void require_one_type(std::string_view what, std::span<const replica::Parameter> parameters);

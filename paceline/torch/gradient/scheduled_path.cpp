@@ -47,8 +47,8 @@ ScheduleDecision decision_of(const Json& json) {
 
 }  // namespace
 
-ScheduledPath::ScheduledPath(std::span<const replica::Parameter> dense, Communicator& group, Job* job,
-                             const DataParallelOptions& options, bool carries,
+ScheduledPath::ScheduledPath(std::span<const replica::Parameter> dense, Communicator& group,
+                             Job* job, const DataParallelOptions& options, bool carries,
                              std::function<void()> drain)
     : dense_(dense),
       group_(group),
@@ -146,7 +146,7 @@ void ScheduledPath::restore(const replica::SavedSynchrony& saved) {
   }
   if (group_.size() > 1 && !dense_.empty()) {
     replica::require_agreement(group_, refusal ? std::vector{c10::str("refuses: ", refusal->what())}
-                                      : lines_of(state, own));
+                                               : lines_of(state, own));
   }
   if (refusal) throw Error(*refusal);
   const bool goes_on =

@@ -21,7 +21,8 @@ double bytes_of_gradients(std::span<const replica::Parameter> dense) {
 
 }  // namespace
 
-StepFigures::StepFigures(std::span<const replica::Parameter> dense, const Communicator& group, Job* job)
+StepFigures::StepFigures(std::span<const replica::Parameter> dense, const Communicator& group,
+                         Job* job)
     : bytes_(bytes_of_gradients(dense)), recorder_(recorder_of(dense, group, job)) {}
 
 void StepFigures::pass_accumulated() {

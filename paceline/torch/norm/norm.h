@@ -36,7 +36,7 @@ struct BatchRanks {
   Communicator* group = nullptr;  // null: this rank's batch alone
   double weight = 1;  // with which this rank's gradients will be averaged; 0: its rows do not count
   std::vector<std::string> layers = {};  // their names in the model, the same on all ranks
-  replica::WatchedLane lane = {};       // on which the layers call
+  replica::WatchedLane lane = {};        // on which the layers call
 };
 
 // Parameters, buffers and options are those of torch::nn::BatchNorm1d/2d/3d, for input (N, C) and

@@ -23,7 +23,7 @@ DataParallel::DataParallel(parallel::TrainedParts trained, Communicator& group, 
                            DeviceMesh* mesh)
     : model_(model),
       mesh_(mesh),
-      precision_(std::make_unique<precision::Choice>(trained.choice)),
+      precision_(std::make_unique<precision::PrecisionChoice>(trained.choice)),
       halved_(std::make_unique<precision::HalvedTensors>(std::move(trained.halved))),
       replicas_(std::make_unique<replica::Replicas>(
           std::move(trained.parts), group, job, options, &strategy::make_synchrony,

@@ -279,7 +279,7 @@ class DataParallel {
 
   torch::nn::Module* const model_;
   DeviceMesh* const mesh_;
-  const std::unique_ptr<const precision::Choice> precision_;
+  const std::unique_ptr<const precision::PrecisionChoice> precision_;
   // They end after the replicas, which look after gradients.
   const std::unique_ptr<precision::HalvedTensors> halved_;
   const std::unique_ptr<replica::Replicas> replicas_;

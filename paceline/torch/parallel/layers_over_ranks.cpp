@@ -6,8 +6,8 @@
 
 namespace paceline::parallel {
 
-LayersOverRanks::LayersOverRanks(torch::nn::Module& model, replica::Replicas& replicas, DeviceMesh* mesh,
-                                 std::uint64_t dropout_seed)
+LayersOverRanks::LayersOverRanks(torch::nn::Module& model, replica::Replicas& replicas,
+                                 DeviceMesh* mesh, std::uint64_t dropout_seed)
     : replicas_(replicas) {
   place_in_batch(mesh != nullptr ? mesh->group("dp") : replicas.group());
   if (mesh != nullptr) {

@@ -63,7 +63,8 @@ void write_archive(torch::serialize::OutputArchive& archive, Disk::File& to) {
 
 }  // namespace
 
-WholeState::WholeState(replica::Replicas& replicas) : replicas_(replicas), held_(replicas.held_whole()) {
+WholeState::WholeState(replica::Replicas& replicas)
+    : replicas_(replicas), held_(replicas.held_whole()) {
   const at::NoGradGuard no_grad;
   const replica::ModelParts& parts = replicas.parts();
   const bool has_masters = !replicas.masters().empty();

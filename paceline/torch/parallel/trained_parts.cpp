@@ -46,7 +46,7 @@ void require_split_layers(DeviceMesh& mesh) {
 
 // `mesh`: null: none was given, so each rank of the group is a replica.
 replica::ModelParts split_parts_of(const torch::nn::Module& model, DeviceMesh* mesh,
-                          const DataParallelOptions& options) {
+                                   const DataParallelOptions& options) {
   if (mesh != nullptr) require_no_servers_beside(*mesh, options.synchrony);
   replica::ModelParts parts = replica::parts_of(model, options.sparse);
   parts.placements = tensor::placements_of(model);
@@ -58,9 +58,9 @@ replica::ModelParts split_parts_of(const torch::nn::Module& model, DeviceMesh* m
 }
 
 // The choice is refused before anything changes.
-precision::Choice checked_choice(const DataParallelOptions& options, bool has_model) {
+precision::PrecisionChoice checked_choice(const DataParallelOptions& options, bool has_model) {
   require_in_range(options);
-  const precision::Choice choice = precision::parse_precision(options.precision).value();
+  const precision::PrecisionChoice choice = precision::parse_precision(options.precision).value();
   precision::require_fitting(choice, options, has_model);
   return choice;
 }
@@ -86,7 +86,7 @@ void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony) {
 TrainedParts trained_parts_of(torch::nn::Module& model, DeviceMesh* mesh,
                               const DataParallelOptions& options) {
   replica::ModelParts parts = split_parts_of(model, mesh, options);
-  const precision::Choice choice = checked_choice(options, true);
+  const precision::PrecisionChoice choice = checked_choice(options, true);
   if (choice.mode == precision::Mode::o1) precision::require_float32(parts);
   if (choice.mode != precision::Mode::o2) return {std::move(parts), choice};
   auto halved = precision::halve(model, parts, choice.type, [](const torch::nn::Module& module) {
@@ -101,7 +101,7 @@ TrainedParts trained_parts_of(const std::vector<replica::Parameter>& parameters,
   return {std::move(parts), checked_choice(options, false)};
 }
 
-void warn_of_a_slow_processor(const precision::Choice& choice, const Communicator& ranks) {
+void warn_of_a_slow_processor(const precision::PrecisionChoice& choice, const Communicator& ranks) {
   const std::vector<int> hosts = ranks.topology().host_of_ranks();
   const int first = static_cast<int>(
       std::ranges::find(hosts, hosts[static_cast<std::size_t>(ranks.rank())]) - hosts.begin());

@@ -16,7 +16,7 @@ namespace paceline::parallel {
 
 struct TrainedParts {
   replica::ModelParts parts;
-  precision::Choice choice = {};
+  precision::PrecisionChoice choice = {};
   precision::HalvedTensors halved = {};  // that have 16 bits as long as they are trained
 };
 
@@ -32,7 +32,7 @@ TrainedParts trained_parts_of(const std::vector<replica::Parameter>& parameters,
 void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony);
 
 // Told once for each host.
-void warn_of_a_slow_processor(const precision::Choice& choice, const Communicator& ranks);
+void warn_of_a_slow_processor(const precision::PrecisionChoice& choice, const Communicator& ranks);
 
 // THROWS Error (misuse) that names the option, its value and its range.
 void require_in_range(const DataParallelOptions& options);

@@ -24,7 +24,8 @@ void require_fitting(const ScheduleChoice& choice, const PipelineOptions& option
            "stages step at different times, so there is no norm of the whole model's gradient",
            "leave it 0");
   }
-  const precision::Choice precision = precision::parse_precision(training.precision).value();
+  const precision::PrecisionChoice precision =
+      precision::parse_precision(training.precision).value();
   if (precision.has_scaler()) {
     refuse(c10::str("precision \"", training.precision, "\""),
            "a step that overflows is skipped on all stages, and they step at different times",

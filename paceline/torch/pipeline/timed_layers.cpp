@@ -98,7 +98,7 @@ std::vector<MeasuredLayer> timed_layers(const Layers& layers, const PipelineOpti
         "layers needs a batch for them: set PipelineOptions::sample, or a profile of `paceline "
         "profile` as partition");
   }
-  const precision::Choice precision =
+  const precision::PrecisionChoice precision =
       precision::parse_precision(options.training.precision).value();
   const GeneratorFrom generator(generator_state());
   const at::AutoGradMode recording(true);

@@ -25,7 +25,7 @@ struct Entry {
 };
 
 std::vector<Entry> modes() {
-  const Choice standard;
+  const PrecisionChoice standard;
   const std::vector<Setting> settings = {
       {.name = kDtype,
        .standard = 0,
@@ -59,8 +59,8 @@ bool is_power_of_two(double value) {
 }
 
 // Empty: the settings of the scale go with each other.
-std::string complaint_about_scale(const Choice& choice) {
-  const Choice standard;
+std::string complaint_about_scale(const PrecisionChoice& choice) {
+  const PrecisionChoice standard;
   if (!choice.has_scaler() &&
       (choice.scale != standard.scale || choice.interval != standard.interval ||
        choice.floor != standard.floor)) {
@@ -82,10 +82,10 @@ std::string complaint_about_scale(const Choice& choice) {
 
 }  // namespace
 
-Result<Choice> parse_precision(std::string_view text) {
+Result<PrecisionChoice> parse_precision(std::string_view text) {
   const auto named = parse_named("precision", text, modes());
   if (!named) return named.error();
-  Choice choice{.mode = named.value().entry.mode};
+  PrecisionChoice choice{.mode = named.value().entry.mode};
   if (choice.mode == Mode::none) return choice;
   const Settings& settings = named.value().settings;
   choice.type = settings.on(kDtype) ? at::kHalf : at::kBFloat16;
@@ -97,7 +97,8 @@ Result<Choice> parse_precision(std::string_view text) {
   return Failure{Fault::misuse, c10::str("precision \"", text, "\": ", complaint), {}};
 }
 
-void require_fitting(const Choice& choice, const DataParallelOptions& options, bool has_model) {
+void require_fitting(const PrecisionChoice& choice, const DataParallelOptions& options,
+                     bool has_model) {
   require_fitting_synchrony(choice, options);
   // It refuses what it does not know.
   static_cast<void>(replica::FiniteWatch(options.non_finite, options.non_finite_limit));
@@ -121,7 +122,7 @@ void require_fitting(const Choice& choice, const DataParallelOptions& options, b
   }
 }
 
-void require_fitting_synchrony(const Choice& choice, const DataParallelOptions& options) {
+void require_fitting_synchrony(const PrecisionChoice& choice, const DataParallelOptions& options) {
   if (options.synchrony == kSynchronous) return;
   if (choice.mode == Mode::o2 || choice.has_scaler()) {
     throw_misuse(c10::str("precision \"", options.precision,
@@ -153,7 +154,7 @@ bool processor_multiplies(at::ScalarType type) {
   return true;
 }
 
-std::string slowness_of(const Choice& choice, bool processor_multiplies) {
+std::string slowness_of(const PrecisionChoice& choice, bool processor_multiplies) {
   if (choice.mode == Mode::none || processor_multiplies) return {};
   const char* const type = choice.type == at::kHalf ? "fp16" : "bf16";
   return c10::str(

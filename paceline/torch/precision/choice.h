@@ -18,7 +18,7 @@ enum class Mode : std::uint8_t {
   o2,    // the model in 16 bits, the optimizer in float32
 };
 
-struct Choice {
+struct PrecisionChoice {
   Mode mode = Mode::none;
   at::ScalarType type = at::kBFloat16;  // of 16 bits
   double scale = 65536;                 // of the loss in the first step: a power of two
@@ -31,13 +31,14 @@ struct Choice {
 
 // Parses "none", "o1" or "o2", with settings behind a colon. A failure (misuse) says what is wrong
 // and lists the valid names.
-Result<Choice> parse_precision(std::string_view text);
+Result<PrecisionChoice> parse_precision(std::string_view text);
 
 // THROWS Error (misuse), by name: another option that does not go with this choice, or with
 // max_grad_norm. `has_model`: DataParallel was made from a module.
-void require_fitting(const Choice& choice, const DataParallelOptions& options, bool has_model);
+void require_fitting(const PrecisionChoice& choice, const DataParallelOptions& options,
+                     bool has_model);
 // The same for a synchrony that comes later.
-void require_fitting_synchrony(const Choice& choice, const DataParallelOptions& options);
+void require_fitting_synchrony(const PrecisionChoice& choice, const DataParallelOptions& options);
 
 // Whether this processor multiplies numbers of `type` itself; where it does not, libtorch converts
 // them to float32 for each product. True where nobody knows: on processors other than x86.
@@ -45,6 +46,6 @@ bool processor_multiplies(at::ScalarType type);
 
 // Returns the words that warn a user whose processor does not multiply numbers of the choice's
 // type; empty where there is nothing to tell.
-std::string slowness_of(const Choice& choice, bool processor_multiplies);
+std::string slowness_of(const PrecisionChoice& choice, bool processor_multiplies);
 
 }  // namespace paceline::precision

@@ -11,7 +11,7 @@
 
 namespace paceline::precision {
 
-LossScaling::LossScaling(const Choice& choice, DeviceMesh* mesh) : mesh_(mesh) {
+LossScaling::LossScaling(const PrecisionChoice& choice, DeviceMesh* mesh) : mesh_(mesh) {
   if (choice.has_scaler()) scale_.emplace(choice.scale, choice.interval, choice.floor);
 }
 
@@ -70,7 +70,8 @@ void LossScaling::restore(const JsonReader::Json& state) {
     scale_->restore(state.at("scale").get<double>(), state.at("good_steps").get<std::int64_t>());
 }
 
-std::unique_ptr<replica::MixedPrecision> make_numbers(const Choice& choice, DeviceMesh* mesh) {
+std::unique_ptr<replica::MixedPrecision> make_numbers(const PrecisionChoice& choice,
+                                                      DeviceMesh* mesh) {
   if (choice.mode != Mode::o2 && !choice.has_scaler()) return nullptr;
   return std::make_unique<LossScaling>(choice, mesh);
 }

@@ -52,7 +52,7 @@ class LossScale {
 class LossScaling final : public replica::MixedPrecision {
  public:
   // `mesh`: whose ranks all decide together; null: those of the group. It outlives this.
-  LossScaling(const Choice& choice, DeviceMesh* mesh);
+  LossScaling(const PrecisionChoice& choice, DeviceMesh* mesh);
 
   void bind(Communicator& group) override;
   at::Tensor scaled(const at::Tensor& loss) const override;
@@ -75,6 +75,7 @@ class LossScaling final : public replica::MixedPrecision {
 };
 
 // None: nothing stands between gradients and updates.
-std::unique_ptr<replica::MixedPrecision> make_numbers(const Choice& choice, DeviceMesh* mesh);
+std::unique_ptr<replica::MixedPrecision> make_numbers(const PrecisionChoice& choice,
+                                                      DeviceMesh* mesh);
 
 }  // namespace paceline::precision

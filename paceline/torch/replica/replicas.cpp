@@ -377,7 +377,7 @@ void Replicas::finish_updates() {
 }
 
 void Replicas::finish() {
-  synchrony().rest();
+  synchrony().quiesce();
   first_use_.reset();
   equality_.compare_with_others(synchrony(), report_.step);
 }

@@ -126,7 +126,7 @@ class Synchrony {
   virtual void drain() = 0;
   // Collective, between steps: the same for all ranks, which may be at different steps. Where
   // servers hold the parameters, this replica takes them as all updates have made them.
-  virtual void rest() { drain(); }
+  virtual void quiesce() { drain(); }
   virtual bool is_under_way() const = 0;
   // Sets the failure that ended the training together: all later calls throw it.
   virtual void fail(std::exception_ptr failure) = 0;

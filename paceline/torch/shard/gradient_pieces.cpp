@@ -13,8 +13,7 @@ namespace paceline::shard {
 
 GradientPieces::GradientPieces(const Units& units, Communicator& lane,
                                const replica::WatchedLane& watched, std::optional<Dtype> wire,
-                               bool keeps_memory,
-                               const std::vector<replica::Parameter>& parameters,
+                               bool keeps_memory, const std::vector<replica::Parameter>& parameters,
                                const std::vector<Leaf>& leaves, std::function<void()> sent_all)
     : units_(units),
       lane_(lane),

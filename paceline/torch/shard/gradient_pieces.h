@@ -27,8 +27,8 @@ class GradientPieces final : public gradient::Means {
   // gradients elsewhere. `sent_all` is called as Means::sent_all is. All outlive this.
   GradientPieces(const Units& units, Communicator& lane, const replica::WatchedLane& watched,
                  std::optional<Dtype> wire, bool keeps_memory,
-                 const std::vector<replica::Parameter>& parameters,
-                 const std::vector<Leaf>& leaves, std::function<void()> sent_all);
+                 const std::vector<replica::Parameter>& parameters, const std::vector<Leaf>& leaves,
+                 std::function<void()> sent_all);
 
   const gradient::GradientLayout& layout() const override { return layout_; }
   void send(std::size_t bucket, const gradient::GradientBuckets& buckets, double share) override;

@@ -14,8 +14,8 @@ using gradient::GradientAveraging;
 using Lane = replica::WaitWatch::Lane;
 
 std::unique_ptr<replica::Synchrony> make_sharded_averaging(const replica::ModelParts& parts,
-                                                            Communicator& group, Job* job,
-                                                            const DataParallelOptions& options) {
+                                                           Communicator& group, Job* job,
+                                                           const DataParallelOptions& options) {
   require_shardable(parts, options);
   if (group.size() == 1) return gradient::make_gradient_averaging(parts, group, job, options);
   return std::make_unique<ShardedAveraging>(parts, group, job, options);
@@ -245,7 +245,7 @@ replica::StepOutcome ShardedAveraging::end_step(replica::PerParameterOptimizers*
 // Each rank took the part of what the program wrote that it owns.
 void ShardedAveraging::compare_writes() {
   replica::require_equal_fingerprints(*lane_, parameters_, memory_.take_fingerprints(),
-                                       averaging_->report().step);
+                                      averaging_->report().step);
 }
 
 std::string ShardedAveraging::complaint_about_memory() const {

@@ -31,7 +31,9 @@ class ShardedAveraging final : public replica::Synchrony {
 
   bool arriving(std::size_t i) override;
   void arrived(std::size_t i, bool held_elsewhere) override;
-  std::shared_ptr<void> gradient_memory(std::size_t i) override { return averaging_->gradient_memory(i); }
+  std::shared_ptr<void> gradient_memory(std::size_t i) override {
+    return averaging_->gradient_memory(i);
+  }
   void before_use(std::size_t) override {}
   void weigh(const replica::RankWeight& weight) override { averaging_->weigh(weight); }
   void follow(replica::ParameterWrites& writes) override { averaging_->follow(writes); }
@@ -109,7 +111,7 @@ class ShardedAveraging final : public replica::Synchrony {
 // The synchrony of options.zero_stage above 0. THROWS Error (misuse), by name: options that do not
 // go with it, or parameters.
 std::unique_ptr<replica::Synchrony> make_sharded_averaging(const replica::ModelParts& parts,
-                                                            Communicator& group, Job* job,
-                                                            const DataParallelOptions& options);
+                                                           Communicator& group, Job* job,
+                                                           const DataParallelOptions& options);
 
 }  // namespace paceline::shard

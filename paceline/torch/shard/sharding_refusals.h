@@ -22,7 +22,6 @@ std::optional<Dtype> wire_of(const std::string& compression);
 // A text on an optimizer that would step whole parameters, or looks at whole tensors; empty: it may
 // step the segments.
 std::string complaint_about_optimizer(const torch::optim::Optimizer& optimizer,
-                                      const std::vector<replica::Parameter>& parameters,
-                                      int stage);
+                                      const std::vector<replica::Parameter>& parameters, int stage);
 
 }  // namespace paceline::shard

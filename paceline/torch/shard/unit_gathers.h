@@ -121,8 +121,8 @@ class UnitGathers {
   const int ahead_;
   const replica::WatchedLane lane_;
   const GatherFacts facts_;
-  std::vector<State> states_;                       // by unit
-  std::vector<Purpose> purposes_;                   // by unit: of its last gather
+  std::vector<State> states_;                      // by unit
+  std::vector<Purpose> purposes_;                  // by unit: of its last gather
   std::vector<replica::WatchedLane::Call> calls_;  // by unit
   std::vector<std::size_t> in_use_;     // whole for the last operator of training, and the root
   std::vector<std::size_t> evaluated_;  // whole for evaluation alone

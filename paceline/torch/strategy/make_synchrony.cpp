@@ -7,10 +7,10 @@
 namespace paceline::strategy {
 
 replica::MadeSynchrony make_synchrony(const replica::ModelParts& parts, Communicator& group,
-                                       Job* job, const DataParallelOptions& options) {
+                                      Job* job, const DataParallelOptions& options) {
   (void)gradient::job_with_servers(group, job, options);  // refuses what does not go with it
   if (options.zero_stage != 0) return {shard::make_sharded_averaging(parts, group, job, options)};
-  const Choice choice = parse_strategy(options.synchrony).value();
+  const StrategyChoice choice = parse_strategy(options.synchrony).value();
   if (choice.strategy.check != nullptr)
     choice.strategy.check(choice.settings, group.size()).value();
   return choice.strategy.make(choice.settings, {parts, group, job, options});

@@ -10,6 +10,6 @@ namespace paceline::strategy {
 // none of this name, or its settings fit neither it, nor the model, the options or the number of
 // ranks.
 replica::MadeSynchrony make_synchrony(const replica::ModelParts& parts, Communicator& group,
-                                       Job* job, const DataParallelOptions& options);
+                                      Job* job, const DataParallelOptions& options);
 
 }  // namespace paceline::strategy

@@ -64,7 +64,7 @@ constexpr const char* kSumsOfGradients = "adds up the gradient of its input";
 class Enter : public torch::autograd::Function<Enter> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& activation,
-                            const PlacePtr& place,
+                            const LayerPlacePtr& place,
                             const c10::intrusive_ptr<SharedGradient>& gradient) {
     context->set_materialize_grads(false);
     context->saved_data["gradient"] = c10::IValue::make_capsule(gradient);
@@ -88,7 +88,7 @@ bool is_same(const SharedInput& input, const at::Tensor& activation) {
 }  // namespace
 
 at::Tensor column_product(const at::Tensor& activation, const at::Tensor& weight,
-                          const at::Tensor& bias, const PlacePtr& place) {
+                          const at::Tensor& bias, const LayerPlacePtr& place) {
   if (place->region->size() == 1) return at::linear(activation, weight, bias);
   const SharedInput& input = shared_input(activation, place);
   return ColumnProduct::apply(input.whole, weight,
@@ -114,7 +114,7 @@ at::Tensor SharedGradient::finish() {
   return outcome;
 }
 
-const SharedInput& shared_input(const at::Tensor& activation, const PlacePtr& place) {
+const SharedInput& shared_input(const at::Tensor& activation, const LayerPlacePtr& place) {
   Region& region = *place->region;
   if (region.last_input && is_same(*region.last_input, activation)) return *region.last_input;
   region.last_input.reset();

@@ -20,14 +20,14 @@ namespace paceline::tensor {
 // gets the same columns of the output. `bias` may be undefined. THREAD, THROWS: as exchanges.h
 // tells; misuse, from backward: create_graph.
 at::Tensor column_product(const at::Tensor& activation, const at::Tensor& weight,
-                          const at::Tensor& bias, const PlacePtr& place);
+                          const at::Tensor& bias, const LayerPlacePtr& place);
 
 // SharedGradient: how the layers that read one activation bring its gradient together.
 //
 // THREAD: the one that runs forward and backward.
 class SharedGradient : public torch::CustomClassHolder {
  public:
-  explicit SharedGradient(PlacePtr place) : place_(std::move(place)) {}
+  explicit SharedGradient(LayerPlacePtr place) : place_(std::move(place)) {}
 
   void add_reader() { ++readers_; }
   // Adds a reader's part of the gradient on this rank. The last one starts the sum over all ranks.
@@ -37,7 +37,7 @@ class SharedGradient : public torch::CustomClassHolder {
   at::Tensor finish();
 
  private:
-  const PlacePtr place_;
+  const LayerPlacePtr place_;
   int readers_ = 0, arrived_ = 0;
   at::Tensor gradient_;  // the sum of this rank's parts
   std::optional<Sum> sum_;
@@ -53,6 +53,6 @@ struct SharedInput {
 };
 
 // All layers that read this activation get the same one. It lives until the next call.
-const SharedInput& shared_input(const at::Tensor& activation, const PlacePtr& place);
+const SharedInput& shared_input(const at::Tensor& activation, const LayerPlacePtr& place);
 
 }  // namespace paceline::tensor

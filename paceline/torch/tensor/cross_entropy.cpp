@@ -10,8 +10,8 @@
 namespace paceline {
 namespace {
 
-using tensor::PlacePtr;
-using tensor::Range;
+using tensor::LayerPlacePtr;
+using tensor::ShardRange;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -20,9 +20,9 @@ class SplitCrossEntropy : public torch::autograd::Function<SplitCrossEntropy> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& given,
                             const at::Tensor& targets, std::int64_t words, std::int64_t ignored,
-                            const PlacePtr& place) {
+                            const LayerPlacePtr& place) {
     Communicator& group = *place->region->group;
-    const Range own = tensor::range_of(words, group.rank(), group.size());
+    const ShardRange own = tensor::range_of(words, group.rank(), group.size());
     const at::Tensor logits = given.scalar_type() == at::kDouble ? given : given.to(at::kFloat);
     const at::Tensor largest = std::get<0>(logits.max(-1)).contiguous();
     place->run("looks for the largest logits",
@@ -100,7 +100,7 @@ std::string CrossEntropyLossImpl::objection(const tensor::Request&) const {
   return {};
 }
 
-void CrossEntropyLossImpl::place(const tensor::Request& request, const PlacePtr& place) {
+void CrossEntropyLossImpl::place(const tensor::Request& request, const LayerPlacePtr& place) {
   place_ = place;
   words_ = request.words;
 }

@@ -31,12 +31,12 @@ class CrossEntropyLossImpl : public torch::nn::Cloneable<CrossEntropyLossImpl>,
   at::Tensor weight;  // of each word; undefined: all count alike
 
   std::string objection(const tensor::Request& request) const override;
-  void place(const tensor::Request& request, const tensor::PlacePtr& place) override;
-  tensor::PlacePtr place() const override { return place_; }
+  void place(const tensor::Request& request, const tensor::LayerPlacePtr& place) override;
+  tensor::LayerPlacePtr place() const override { return place_; }
 
  private:
-  tensor::PlacePtr place_;  // null: nothing is split
-  std::int64_t words_ = 0;  // of the whole vocabulary
+  tensor::LayerPlacePtr place_;  // null: nothing is split
+  std::int64_t words_ = 0;       // of the whole vocabulary
 };
 TORCH_MODULE(CrossEntropyLoss);
 

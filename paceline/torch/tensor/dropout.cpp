@@ -45,7 +45,7 @@ std::vector<Run> cut(const std::vector<Run>& runs, std::int64_t begin, std::int6
   return found;
 }
 
-Rows rows_of(const at::Tensor& input, const tensor::PlacePtr& place,
+Rows rows_of(const at::Tensor& input, const tensor::LayerPlacePtr& place,
              const tensor::DropoutClock& clock) {
   const std::int64_t count = input.size(0), inner = count == 0 ? 0 : input.numel() / count;
   const int parts = place ? place->region->size() : 1;
@@ -172,7 +172,7 @@ std::string DropoutImpl::objection(const tensor::Request& request) const {
   return request.style == ParallelStyle::sequence ? "" : "a Dropout has the style sequence alone";
 }
 
-void DropoutImpl::place(const tensor::Request&, const tensor::PlacePtr& place) {
+void DropoutImpl::place(const tensor::Request&, const tensor::LayerPlacePtr& place) {
   place_ = place;
 }
 

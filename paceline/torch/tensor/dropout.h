@@ -55,8 +55,8 @@ class DropoutImpl : public torch::nn::Cloneable<DropoutImpl>, public tensor::Pla
   torch::nn::DropoutOptions options;
 
   std::string objection(const tensor::Request& request) const override;
-  void place(const tensor::Request& request, const tensor::PlacePtr& place) override;
-  tensor::PlacePtr place() const override { return place_; }
+  void place(const tensor::Request& request, const tensor::LayerPlacePtr& place) override;
+  tensor::LayerPlacePtr place() const override { return place_; }
 
  private:
   // A pass that may be recomputed.
@@ -70,7 +70,7 @@ class DropoutImpl : public torch::nn::Cloneable<DropoutImpl>, public tensor::Pla
   std::uint32_t number_of_pass(const at::Tensor& input);
   std::uint32_t number_of_recomputed(const at::Tensor& input);
 
-  tensor::PlacePtr place_;  // null: nothing is split
+  tensor::LayerPlacePtr place_;  // null: nothing is split
   std::shared_ptr<const tensor::DropoutClock> clock_;
   std::uint32_t layer_ = 0;
   std::int64_t step_ = -1;

@@ -8,8 +8,8 @@
 
 namespace paceline {
 
-using tensor::Range;
 using tensor::Request;
+using tensor::ShardRange;
 
 EmbeddingImpl::EmbeddingImpl(const torch::nn::EmbeddingOptions& embedding_options)
     : options(embedding_options) {
@@ -67,7 +67,7 @@ at::Tensor EmbeddingImpl::words_of_all(const at::Tensor& indices) {
                           options.num_embeddings() - 1, ", the words that the layer has"));
   }
   const tensor::Region& region = *place_->region;
-  const Range own = tensor::range_of(options.num_embeddings(), region.rank(), region.size());
+  const ShardRange own = tensor::range_of(options.num_embeddings(), region.rank(), region.size());
   const at::Tensor is_foreign = (indices < own.begin).logical_or_(indices >= own.end);
   const at::Tensor local = (indices - own.begin).masked_fill_(is_foreign, 0);
   const std::int64_t padding = options.padding_idx().value_or(-1);
@@ -85,7 +85,7 @@ at::Tensor EmbeddingImpl::own_positions(const at::Tensor& indices) {
                           " ranks cannot share a sequence of ", length,
                           " equally: take a length that they divide"));
   }
-  const Range own = tensor::range_of(length, region.rank(), region.size());
+  const ShardRange own = tensor::range_of(length, region.rank(), region.size());
   const at::Tensor rows = tensor::with_summed_gradients({weight}, *region.group, place_)[0];
   return look_up(indices.narrow(-1, own.begin, own.length()), rows,
                  options.padding_idx().value_or(-1));
@@ -101,7 +101,7 @@ std::string EmbeddingImpl::objection(const Request& request) const {
   return {};
 }
 
-void EmbeddingImpl::place(const Request& request, const tensor::PlacePtr& place) {
+void EmbeddingImpl::place(const Request& request, const tensor::LayerPlacePtr& place) {
   place_ = place;
   style_ = request.style;
   if (style_ == ParallelStyle::sequence) return;

@@ -33,15 +33,15 @@ class EmbeddingImpl : public torch::nn::Cloneable<EmbeddingImpl>, public tensor:
   at::Tensor weight;  // [words of this rank, features]
 
   std::string objection(const tensor::Request& request) const override;
-  void place(const tensor::Request& request, const tensor::PlacePtr& place) override;
-  tensor::PlacePtr place() const override { return place_; }
+  void place(const tensor::Request& request, const tensor::LayerPlacePtr& place) override;
+  tensor::LayerPlacePtr place() const override { return place_; }
 
  private:
   at::Tensor look_up(const at::Tensor& indices, const at::Tensor& rows, std::int64_t padding) const;
   at::Tensor words_of_all(const at::Tensor& indices);
   at::Tensor own_positions(const at::Tensor& indices);
 
-  tensor::PlacePtr place_;  // null: nothing is split
+  tensor::LayerPlacePtr place_;  // null: nothing is split
   ParallelStyle style_ = ParallelStyle::vocabulary;
 };
 TORCH_MODULE(Embedding);

@@ -13,24 +13,24 @@ using torch::autograd::variable_list;
 
 constexpr const char* kPlace = "place";
 
-void keep(AutogradContext* context, const PlacePtr& place) {
+void keep(AutogradContext* context, const LayerPlacePtr& place) {
   context->saved_data[kPlace] = c10::IValue::make_capsule(place);
 }
 
-const Place& place_of(AutogradContext* context) {
-  return *c10::static_intrusive_pointer_cast<Place>(context->saved_data[kPlace].toCapsule());
+const LayerPlace& place_of(AutogradContext* context) {
+  return *c10::static_intrusive_pointer_cast<LayerPlace>(context->saved_data[kPlace].toCapsule());
 }
 
 constexpr const char* kSums = "adds up partial results";
 
-std::int64_t sequence_dimension(const at::Tensor& activation, const Place& place) {
+std::int64_t sequence_dimension(const at::Tensor& activation, const LayerPlace& place) {
   if (activation.dim() >= 2) return activation.dim() - 2;
   throw_misuse(c10::str("layer '", place.layer, "' is split along the sequence, and its input ",
                         describe(activation), " has none: the last dimension but one is it"));
 }
 
 // Dimension 0 becomes the ranks: part r of the sequence is that of rank r.
-at::Tensor by_parts(const at::Tensor& activation, const Place& place) {
+at::Tensor by_parts(const at::Tensor& activation, const LayerPlace& place) {
   const std::int64_t sequence = sequence_dimension(activation, place);
   const int ranks = place.region->size();
   if (activation.size(sequence) % ranks == 0)
@@ -44,14 +44,14 @@ at::Tensor by_parts(const at::Tensor& activation, const Place& place) {
 class SumOfParts : public torch::autograd::Function<SumOfParts> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& partial,
-                            const PlacePtr& place) {
+                            const LayerPlacePtr& place) {
     keep(context, place);
     const Sum sum = begin_sum(partial, *place);
     place->wait(kSums, sum.work);
     return sum.outcome;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const Place& place = place_of(context);
+    const LayerPlace& place = place_of(context);
     if (!place.region->is_sequence_parallel) return {gradients[0], {}};
     return {gathered_sequence(gradients[0], place), {}};
   }
@@ -60,7 +60,7 @@ class SumOfParts : public torch::autograd::Function<SumOfParts> {
 class SummedGradient : public torch::autograd::Function<SummedGradient> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& tensor, Communicator* group,
-                            const PlacePtr& place) {
+                            const LayerPlacePtr& place) {
     keep(context, place);
     context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
     return tensor.view_as(tensor);
@@ -89,7 +89,7 @@ class OwnGradient : public torch::autograd::Function<OwnGradient> {
 class GatheredColumns : public torch::autograd::Function<GatheredColumns> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& columns, std::int64_t whole,
-                            const PlacePtr& place) {
+                            const LayerPlacePtr& place) {
     keep(context, place);
     context->saved_data["whole"] = whole;
     // Ranks send rows of the transposed matrix, so that parts of different widths lie one after the
@@ -109,8 +109,8 @@ class GatheredColumns : public torch::autograd::Function<GatheredColumns> {
     return all.t().reshape(shape);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const Place& place = place_of(context);
-    const Range own =
+    const LayerPlace& place = place_of(context);
+    const ShardRange own =
         range_of(context->saved_data["whole"].toInt(), place.region->rank(), place.region->size());
     return {gradients[0].narrow(-1, own.begin, own.length()), {}, {}};
   }
@@ -118,7 +118,7 @@ class GatheredColumns : public torch::autograd::Function<GatheredColumns> {
 
 }  // namespace
 
-Sum begin_sum(const at::Tensor& partial, const Place& place) {
+Sum begin_sum(const at::Tensor& partial, const LayerPlace& place) {
   Communicator& group = *place.region->group;
   const bool in_parts = place.region->is_sequence_parallel;
   const at::Tensor in = in_parts ? by_parts(partial, place) : partial.contiguous();
@@ -132,7 +132,7 @@ Sum begin_sum(const at::Tensor& partial, const Place& place) {
   return {out, std::move(work)};
 }
 
-at::Tensor gathered_sequence(const at::Tensor& part, const Place& place) {
+at::Tensor gathered_sequence(const at::Tensor& part, const LayerPlace& place) {
   const std::int64_t sequence = sequence_dimension(part, place);
   const at::Tensor own = part.contiguous();
   auto shape = own.sizes().vec();
@@ -143,12 +143,12 @@ at::Tensor gathered_sequence(const at::Tensor& part, const Place& place) {
   return all.movedim(0, sequence).flatten(sequence, sequence + 1);
 }
 
-at::Tensor sum_of_parts(const at::Tensor& partial, const PlacePtr& place) {
+at::Tensor sum_of_parts(const at::Tensor& partial, const LayerPlacePtr& place) {
   return place->region->size() == 1 ? partial : SumOfParts::apply(partial, place);
 }
 
 std::vector<at::Tensor> with_summed_gradients(const std::vector<at::Tensor>& tensors,
-                                              Communicator& group, const PlacePtr& place) {
+                                              Communicator& group, const LayerPlacePtr& place) {
   if (group.size() == 1) return tensors;
   if (tensors.size() == 1) return {SummedGradient::apply(tensors[0], &group, place)};
   std::vector<at::Tensor> flat;
@@ -163,7 +163,8 @@ std::vector<at::Tensor> with_summed_gradients(const std::vector<at::Tensor>& ten
   return same;
 }
 
-at::Tensor gathered_columns(const at::Tensor& columns, std::int64_t whole, const PlacePtr& place) {
+at::Tensor gathered_columns(const at::Tensor& columns, std::int64_t whole,
+                            const LayerPlacePtr& place) {
   if (place->region->size() == 1) return columns;
   return GatheredColumns::apply(columns, whole, place);
 }

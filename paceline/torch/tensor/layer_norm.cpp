@@ -48,7 +48,7 @@ std::string LayerNormImpl::objection(const Request& request) const {
   return request.style == ParallelStyle::sequence ? "" : "a LayerNorm has the style sequence alone";
 }
 
-void LayerNormImpl::place(const Request&, const tensor::PlacePtr& place) {
+void LayerNormImpl::place(const Request&, const tensor::LayerPlacePtr& place) {
   place_ = place;
 }
 

@@ -32,11 +32,11 @@ class LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl>, public tensor:
   at::Tensor weight, bias;  // [normalized_shape]; undefined without elementwise_affine
 
   std::string objection(const tensor::Request& request) const override;
-  void place(const tensor::Request& request, const tensor::PlacePtr& place) override;
-  tensor::PlacePtr place() const override { return place_; }
+  void place(const tensor::Request& request, const tensor::LayerPlacePtr& place) override;
+  tensor::LayerPlacePtr place() const override { return place_; }
 
  private:
-  tensor::PlacePtr place_;  // null: nothing is split
+  tensor::LayerPlacePtr place_;  // null: nothing is split
 };
 TORCH_MODULE(LayerNorm);
 

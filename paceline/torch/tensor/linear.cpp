@@ -12,8 +12,8 @@
 
 namespace paceline {
 
-using tensor::Range;
 using tensor::Request;
+using tensor::ShardRange;
 
 LinearImpl::LinearImpl(const torch::nn::LinearOptions& linear_options) : options(linear_options) {
   reset();
@@ -146,7 +146,7 @@ int LinearImpl::copies(const Request& request) const {
   return heads < request.ranks ? request.ranks / heads : 1;
 }
 
-void LinearImpl::place(const Request& request, const tensor::PlacePtr& place) {
+void LinearImpl::place(const Request& request, const tensor::LayerPlacePtr& place) {
   place_ = place;
   style_ = request.style;
   tensor::Region& region = *place->region;
@@ -156,7 +156,7 @@ void LinearImpl::place(const Request& request, const tensor::PlacePtr& place) {
     return;
   }
   const int each = copies(request);
-  const Range rows =
+  const ShardRange rows =
       tensor::range_of(options.out_features(), region.rank() / each, request.ranks / each);
   for (const at::Tensor& tensor : {weight, bias})
     if (tensor.defined()) region.keep_range(tensor, 0, rows, region.rank() % each == 0);

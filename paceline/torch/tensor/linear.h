@@ -47,15 +47,15 @@ class LinearImpl : public torch::nn::Cloneable<LinearImpl>, public tensor::Place
 
   std::string objection(const tensor::Request& request) const override;
   int copies(const tensor::Request& request) const override;
-  void place(const tensor::Request& request, const tensor::PlacePtr& place) override;
-  tensor::PlacePtr place() const override { return place_; }
+  void place(const tensor::Request& request, const tensor::LayerPlacePtr& place) override;
+  tensor::LayerPlacePtr place() const override { return place_; }
 
  private:
   at::Tensor column_product(const at::Tensor& input);
   at::Tensor row_product(const at::Tensor& input);
 
   bool is_tied_ = false;
-  tensor::PlacePtr place_;  // null: nothing is split
+  tensor::LayerPlacePtr place_;  // null: nothing is split
   ParallelStyle style_ = ParallelStyle::column;
 };
 TORCH_MODULE(Linear);

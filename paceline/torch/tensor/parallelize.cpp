@@ -18,9 +18,9 @@
 namespace paceline {
 namespace {
 
-using tensor::Place;
+using tensor::LayerPlace;
+using tensor::LayerPlacePtr;
 using tensor::PlacedLayer;
-using tensor::PlacePtr;
 using tensor::PlannedLayer;
 using tensor::Region;
 
@@ -131,7 +131,7 @@ void parallelize(torch::nn::Module& model, DeviceMesh& mesh, const TensorPlan& p
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (modules[i] != layers[i].module) tensor::replace(model, layers[i].path, modules[i]);
     PlacedLayer& layer = *placed_layer(*modules[i]);
-    auto place = c10::make_intrusive<Place>();
+    auto place = c10::make_intrusive<LayerPlace>();
     place->region = region;
     place->layer = layers[i].path;
     place->copies = copies.of(layer.copies(layers[i].request));
@@ -175,7 +175,7 @@ std::string whole_sha256(const torch::nn::Module& model) {
 replica::Placements tensor::placements_of(const torch::nn::Module& model) {
   for (const auto& module : model.modules(/*include_self=*/false)) {
     const auto* const layer = dynamic_cast<const PlacedLayer*>(module.get());
-    const PlacePtr place = layer == nullptr ? PlacePtr() : layer->place();
+    const LayerPlacePtr place = layer == nullptr ? LayerPlacePtr() : layer->place();
     if (place && place->region->size() > 1)
       return replica::Placements(place->region->placements, *place->region->group);
   }

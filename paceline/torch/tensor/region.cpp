@@ -11,7 +11,7 @@ namespace paceline::tensor {
 namespace {
 
 template <typename Call>
-auto in_layer(const Place& place, const char* purpose, const Call& call) {
+auto in_layer(const LayerPlace& place, const char* purpose, const Call& call) {
   try {
     return call();
   } catch (const Error& error) {
@@ -24,19 +24,19 @@ auto in_layer(const Place& place, const char* purpose, const Call& call) {
 
 }  // namespace
 
-Work Place::start(const char* purpose, const std::function<Work()>& call) const {
+Work LayerPlace::start(const char* purpose, const std::function<Work()>& call) const {
   return in_layer(*this, purpose, call);
 }
 
-void Place::wait(const char* purpose, const Work& work) const {
+void LayerPlace::wait(const char* purpose, const Work& work) const {
   in_layer(*this, purpose, [&] { work.wait(); });
 }
 
-void Place::run(const char* purpose, const std::function<Work()>& call) const {
+void LayerPlace::run(const char* purpose, const std::function<Work()>& call) const {
   in_layer(*this, purpose, [&] { call().wait(); });
 }
 
-void Region::keep_range(const at::Tensor& tensor, int dimension, const Range& range,
+void Region::keep_range(const at::Tensor& tensor, int dimension, const ShardRange& range,
                         bool is_first_copy) {
   for (const replica::Placement& known : placements) {
     if (!known.tensor.is_same(tensor)) continue;
@@ -59,7 +59,7 @@ void Region::keep_range(const at::Tensor& tensor, int dimension, const Range& ra
   if (size() > 1) replica::mark_part(placements.back());
 }
 
-Range range_of(std::int64_t length, int rank, int ranks) {
+ShardRange range_of(std::int64_t length, int rank, int ranks) {
   return {length * rank / ranks, length * (rank + 1) / ranks};
 }
 

@@ -17,7 +17,7 @@ namespace paceline::tensor {
 
 struct SharedInput;  // column_product.h
 
-struct Range {
+struct ShardRange {
   std::int64_t begin = 0, end = 0;
   std::int64_t length() const { return end - begin; }
 };
@@ -40,12 +40,12 @@ struct Region {
   // Leaves this rank's range of `tensor` along dimension 0 or 1, of what rank 0 has in it. Every
   // rank calls it, with a range of its own. A tensor that several layers share is cut once. THROWS
   // Error (misuse): it was cut in another way.
-  void keep_range(const at::Tensor& tensor, int dimension, const Range& range,
+  void keep_range(const at::Tensor& tensor, int dimension, const ShardRange& range,
                   bool is_first_copy = true);
 };
 
 // A layer's place in the model and in the region. Autograd's nodes keep it alive.
-struct Place : torch::CustomClassHolder {
+struct LayerPlace : torch::CustomClassHolder {
   std::shared_ptr<Region> region;
   std::string layer;  // its path in the model, for messages
   // The ranks that hold the same shard as this one, which share its gradient; null: no other does.
@@ -57,10 +57,10 @@ struct Place : torch::CustomClassHolder {
   void wait(const char* purpose, const Work& work) const;
   void run(const char* purpose, const std::function<Work()>& call) const;
 };
-using PlacePtr = c10::intrusive_ptr<Place>;
+using LayerPlacePtr = c10::intrusive_ptr<LayerPlace>;
 
 // The range that a rank holds of `length` elements that are split as evenly as they can be.
-Range range_of(std::int64_t length, int rank, int ranks);
+ShardRange range_of(std::int64_t length, int rank, int ranks);
 
 }  // namespace paceline::tensor
 
@@ -96,9 +96,9 @@ class PlacedLayer {
   // The number of ranks that hold one shard: 1, unless there are fewer heads than ranks.
   virtual int copies(const Request&) const { return 1; }
   // Keeps this rank's shards of the parameters. The tensors stay the same, with other memory.
-  virtual void place(const Request& request, const PlacePtr& place) = 0;
+  virtual void place(const Request& request, const LayerPlacePtr& place) = 0;
   // The place of a layer that was placed; null: it was not.
-  virtual PlacePtr place() const = 0;
+  virtual LayerPlacePtr place() const = 0;
 };
 
 }  // namespace tensor

@@ -73,7 +73,7 @@ std::vector<Manifest> shares_of(const Manifest& whole) {
       for (LogicalTensor& tensor : item.tensors) {
         std::size_t place = 0;
         std::erase_if(tensor.pieces,
-                      [&](const Piece&) { return static_cast<int>(place++ % 2) != rank; });
+                      [&](const StoredPiece&) { return static_cast<int>(place++ % 2) != rank; });
       }
       std::erase_if(item.tensors, [](const LogicalTensor& one) { return one.pieces.empty(); });
     }

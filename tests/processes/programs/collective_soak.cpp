@@ -30,8 +30,8 @@
 namespace {
 
 using namespace paceline;
+using collective::ElementRange;
 using collective::Partition;
-using collective::Range;
 using test::MixedPrecision;
 
 constexpr int kThreads = 3, kGroups = 5;

@@ -98,7 +98,7 @@ double forecast_step_seconds(const std::string& synchrony, const torch::nn::Modu
     if (one.is_floating_point()) elements += one.numel();
   const paceline::Dtype dtype =
       paceline::dtype_of(model.parameters().front().scalar_type()).value();
-  const strategy::Choice choice = strategy::parse_strategy(synchrony).value();
+  const strategy::StrategyChoice choice = strategy::parse_strategy(synchrony).value();
   const auto traffic =
       choice.strategy.traffic(choice.settings, {static_cast<double>(elements), world.size()});
   return strategy::seconds_per_step(traffic, compute, strategy::price_on(world, dtype));

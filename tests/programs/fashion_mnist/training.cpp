@@ -231,7 +231,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     if (checkpoints) checkpoints->save_if_due(step);
     if (!turns.are_dealt() && is_evaluated(step)) evaluate(step);
   }
-  if (checkpoints) checkpoints->rest();
+  if (checkpoints) checkpoints->wait_for_all_ranks();
   if (turns.are_dealt() && !is_stopped() && !turns.were_over()) {
     evaluate(steps);
     timed_samples = sums_over_workers(world, {timed_samples})[0];

@@ -149,7 +149,7 @@ TEST(CheckpointsOfSplitLayers, EachPartIsWrittenOnceAndMakesUpItsTensor) {
   SystemDisk disk;
   const auto manifest = checkpoint::read_manifest(disk, folder.file("run/step-00000010")).value();
   std::size_t elements = 0;
-  std::map<std::string, std::vector<checkpoint::Piece>> pieces;
+  std::map<std::string, std::vector<checkpoint::StoredPiece>> pieces;
   for (const auto& item : manifest.items) {
     if (item.name != "model") continue;
     for (const auto& tensor : item.tensors) {

@@ -170,7 +170,7 @@ TEST(CheckpointsOfStrategies, OfRanksThatWaitForNobodyHoldTheStepOfEach) {
       }
       if (!resume) {
         if (rank == 2) rank_2_has_ended.count_down();
-        checkpoints.rest();
+        checkpoints.wait_for_all_ranks();
         EXPECT_TRUE(checkpoints.stopping());
         EXPECT_EQ(checkpoints.finish(), 143);
         stopped_at[rank] = step;

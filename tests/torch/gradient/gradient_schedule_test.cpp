@@ -24,7 +24,7 @@ TEST(GradientSchedule, StepsThatGrowLongerOnOneRankAloneAreJudgedAlikeByAll) {
   for (const int slower : {0, 1}) {
     test::run_ranks(2, [&](Job& job) {
       const std::vector<replica::Parameter> dense = {{"weight", at::zeros({8, 8})},
-                                            {"bias", at::zeros({8})}};
+                                                     {"bias", at::zeros({8})}};
       GradientSchedule schedule(dense, job.world_size(), {.schedule = "merged"});
       for (int step = 0; schedule.plans() == 0; ++step) {
         ASSERT_LT(step, 10) << "it never plans";
@@ -52,7 +52,7 @@ TEST(GradientSchedule, TheWayThatWasFasterWhenBothWereTriedIsTakenByAll) {
       test::run_ranks(2, world, [&](Job& job) {
         if (job.role() == Role::server) return serve(job);
         const std::vector<replica::Parameter> dense = {{"weight", at::zeros({8, 8})},
-                                              {"bias", at::zeros({8})}};
+                                                       {"bias", at::zeros({8})}};
         GradientSchedule schedule(dense, job.world_size(),
                                   {.schedule = name, .aggregate = "automatic"}, &job, INFINITY);
         GradientLayout layout = schedule.first();

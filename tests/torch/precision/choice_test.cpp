@@ -15,11 +15,11 @@ namespace {
 
 TEST(PrecisionChoice, ReadsModesAndSettings) {
   EXPECT_EQ(parse_precision("none").value().mode, Mode::none);
-  const Choice o1 = parse_precision("o1").value();
+  const PrecisionChoice o1 = parse_precision("o1").value();
   EXPECT_EQ(o1.mode, Mode::o1);
   EXPECT_EQ(o1.type, at::kBFloat16);
   EXPECT_FALSE(o1.has_scaler());
-  const Choice o2 = parse_precision("o2:dtype=fp16,scale=1024,interval=7").value();
+  const PrecisionChoice o2 = parse_precision("o2:dtype=fp16,scale=1024,interval=7").value();
   EXPECT_EQ(o2.mode, Mode::o2);
   EXPECT_EQ(o2.type, at::kHalf);
   EXPECT_TRUE(o2.has_scaler());

@@ -196,11 +196,12 @@ std::string schedule_verdict(const std::vector<ScheduleRow>& rows) {
                      worst->method, worst->model);
 }
 
-std::vector<std::string> message_titles(const schedule::Model& model, const schedule::Plan& plan) {
+std::vector<std::string> message_titles(const schedule::Model& model,
+                                        const schedule::MessagePlan& plan) {
   const schedule::Dispatch dispatch(model, plan);
   std::vector<std::string> titles;
   for (const schedule::Dispatch::Message& message : dispatch.messages()) {
-    const schedule::Group& group = plan.groups[static_cast<std::size_t>(message.group)];
+    const schedule::MessageGroup& group = plan.groups[static_cast<std::size_t>(message.group)];
     int first = group.begin, last = group.end - 1;
     while (first < last && dispatch.offset(first + 1) <= message.begin) ++first;
     while (last > first && dispatch.offset(last) >= message.end) --last;

@@ -51,7 +51,8 @@ struct ScheduleWindow {
 
 // "message 2 of 3: gradients 4 to 9 (fc.weight to conv1.weight), 1.20 MB"; gradients from 1, in the
 // order of the backward pass.
-std::vector<std::string> message_titles(const schedule::Model& model, const schedule::Plan& plan);
+std::vector<std::string> message_titles(const schedule::Model& model,
+                                        const schedule::MessagePlan& plan);
 
 // `windows`: of `rows`, one each. `spans`: those of rank 0.
 std::string schedule_timeline(const std::vector<ScheduleRow>& rows,

@@ -24,8 +24,8 @@ namespace paceline::cli {
 namespace {
 
 using schedule::Costs;
+using schedule::MessagePlan;
 using schedule::Model;
-using schedule::Plan;
 
 constexpr const char* kScheduleAbout =
     "Replays the training of ResNet-50, BERT-Base and BERT-Large with several schedules: gradients "

@@ -189,7 +189,7 @@ void Agent::carry_out(const AgentOrders& orders) {
                                                 .open_files = open_files_});
   JobVariables job = orders.job;
   job.usable_cores = usable_cores();
-  for (const Place& place : places_of(orders))
+  for (const ProcessPlace& place : places_of(orders))
     workers_->start(place, worker_environment(here, job, place), nothing_.get());
 }
 

@@ -66,9 +66,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, servers, job, gener
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, version, first, count, servers, node_rank, nodes,
                                    job, bind, secret, directory, command, environment)
 
-std::vector<Place> places_of(const AgentOrders& orders) {
+std::vector<ProcessPlace> places_of(const AgentOrders& orders) {
   const bool binds = orders.bind && orders.count > 0;
-  std::vector<Place> places;
+  std::vector<ProcessPlace> places;
   for (const ProcessorSet& processors :
        binds ? binding(orders.count)
              : std::vector<ProcessorSet>(static_cast<std::size_t>(orders.count))) {

@@ -74,7 +74,7 @@ struct AgentOrders {
 };
 
 // The places of this host's workers, then of its servers.
-std::vector<Place> places_of(const AgentOrders& orders);
+std::vector<ProcessPlace> places_of(const AgentOrders& orders);
 
 std::string to_json(const AgentOrders& orders);
 // Fails (mismatch) when the orders come from another version of Paceline.

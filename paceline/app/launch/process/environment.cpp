@@ -73,7 +73,7 @@ class Builder {
   Environment result_;
 };
 
-void set_place(Builder& to, const JobVariables& job, const Place& place) {
+void set_place(Builder& to, const JobVariables& job, const ProcessPlace& place) {
   to.set(variable::kRole, place.server ? "server" : "worker");
   if (job.servers > 0) to.set(variable::kServers, job.servers);
   if (place.server) {
@@ -85,7 +85,7 @@ void set_place(Builder& to, const JobVariables& job, const Place& place) {
   to.set(variable::kLocalWorldSize, place.local_world_size);
 }
 
-void set_ours(Builder& to, const JobVariables& job, const Place& place) {
+void set_ours(Builder& to, const JobVariables& job, const ProcessPlace& place) {
   set_place(to, job, place);
   to.set(variable::kWorldSize, job.world_size);
   to.set(variable::kNodeRank, place.node_rank).set(variable::kGeneration, job.generation);
@@ -101,7 +101,7 @@ void set_ours(Builder& to, const JobVariables& job, const Place& place) {
     to.set(variable::kDeterminism, by_nccl ? "fast" : "reproducible");
 }
 
-void set_torchruns(Builder& to, const JobVariables& job, const Place& place) {
+void set_torchruns(Builder& to, const JobVariables& job, const ProcessPlace& place) {
   to.set("RANK", place.rank).set("WORLD_SIZE", job.world_size);
   to.set("LOCAL_RANK", place.local_rank).set("LOCAL_WORLD_SIZE", place.local_world_size);
   to.set("GROUP_RANK", place.node_rank).set("GROUP_WORLD_SIZE", place.nodes);
@@ -134,7 +134,7 @@ bool is_a_launchers(std::string_view name) {
 }
 
 Environment worker_environment(const Environment& inherited, const JobVariables& job,
-                               const Place& place) {
+                               const ProcessPlace& place) {
   Builder result(inherited);
   set_ours(result, job, place);
   if (!place.server) set_torchruns(result, job, place);

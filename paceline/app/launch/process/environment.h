@@ -35,7 +35,7 @@ struct JobVariables {
 };
 
 // One process's place in the job. Servers have no rank: their numbers follow the workers' ranks.
-struct Place {
+struct ProcessPlace {
   int rank = 0;                              // the number of the member
   std::optional<int> server = {};            // which server it is; nothing: a worker
   int local_rank = 0, local_world_size = 1;  // among those on its host
@@ -46,7 +46,7 @@ struct Place {
 // A server gets no rank and none of torchrun's names. The shim adds PACELINE_SECRET_FILE, because
 // that path contains the shim's process id.
 Environment worker_environment(const Environment& inherited, const JobVariables& job,
-                               const Place& place);
+                               const ProcessPlace& place);
 
 void set_variable(Environment& environment, const std::string& entry);  // "NAME=value"
 

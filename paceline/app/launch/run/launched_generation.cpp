@@ -122,7 +122,7 @@ void LaunchedGeneration::start(Agents agents) {
 
 void LaunchedGeneration::start_here(const AgentOrders& orders) {
   constexpr std::size_t kEach = 5;  // four pipes, and the connection to the store
-  const std::vector<Place> places = places_of(orders);
+  const std::vector<ProcessPlace> places = places_of(orders);
   const auto room = transport::make_room_for_files(
       kEach * places.size(), fmt::format("the launcher of {} processes", places.size()));
   if (!room) throw Error(room.error());
@@ -138,7 +138,7 @@ void LaunchedGeneration::start_here(const AgentOrders& orders) {
   hosts_.push_back(std::move(workers));
   Environment inherited = own_environment();
   for (const std::string& entry : parts_.options.passed) set_variable(inherited, entry);
-  for (const Place& place : places) {
+  for (const ProcessPlace& place : places) {
     here_->start(place, worker_environment(inherited, orders.job, place),
                  input_.descriptor_for(place.rank));
   }
@@ -146,7 +146,7 @@ void LaunchedGeneration::start_here(const AgentOrders& orders) {
 
 void LaunchedGeneration::start_there(std::size_t host, AgentOrders orders, Agents& agents) {
   const HostShare& share = parts_.placement.hosts[host].share;
-  for (const Place& place : places_of(orders)) supervisor_.on_host(place.rank, share.name);
+  for (const ProcessPlace& place : places_of(orders)) supervisor_.on_host(place.rank, share.name);
   if (parts_.options.nodes.nodes == 1) orders.secret = parts_.secret.hexadecimal();
   const auto known = agents.extract(host);
   AgentChannel channel =

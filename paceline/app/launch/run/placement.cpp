@@ -148,11 +148,11 @@ std::string describe_ranks(const RunOptions& options, const AgentOrders& orders)
   for (const std::string& word : options.command) command.push_back(shell_word(word));
   std::string text = fmt::format("  command: {}\n  environment of rank {}:\n",
                                  fmt::join(command, " "), orders.first);
-  const Place first{.rank = orders.first,
-                    .local_rank = 0,
-                    .local_world_size = orders.count,
-                    .node_rank = orders.node_rank,
-                    .nodes = orders.nodes};
+  const ProcessPlace first{.rank = orders.first,
+                           .local_rank = 0,
+                           .local_world_size = orders.count,
+                           .node_rank = orders.node_rank,
+                           .nodes = orders.nodes};
   for (const std::string& entry : worker_environment(options.passed, orders.job, first))
     text += "    " + entry + "\n";
   return text + fmt::format("    {}=(a file that only the worker's user can read)\n",

@@ -37,7 +37,7 @@ LocalWorkers::~LocalWorkers() {
   if (!workers_.empty()) give_up();
 }
 
-void LocalWorkers::start(const Place& place, Environment environment, int input) {
+void LocalWorkers::start(const ProcessPlace& place, Environment environment, int input) {
   const int rank = place.rank;
   ShimOrders orders = common_;
   orders.environment = std::move(environment);

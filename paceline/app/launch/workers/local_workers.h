@@ -19,7 +19,7 @@ class LocalWorkers final : public WorkerHost {
   ~LocalWorkers() override;  // leaves nothing behind, even after an exception
 
   // THROWS Error (io) that names the rank.
-  void start(const Place& place, Environment environment, int input);
+  void start(const ProcessPlace& place, Environment environment, int input);
 
   void forward(int signal) override;
   void kill() override;

@@ -18,7 +18,7 @@ Program all_reduce_on_grid(std::vector<int> dimensions, int rank, const Algorith
   int first_chunk = 0, held = ranks;  // what the rank's line shares out
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const int size = dimensions[d], place = rank / stride % size, share = held / size;
-    Part line{.of_chunks = ranks};
+    CompositionPart line{.of_chunks = ranks};
     for (int member = 0; member < size; ++member) {
       line.ranks.push_back(rank + (member - place) * stride);
       auto& chunks = line.chunks.emplace_back(static_cast<std::size_t>(share));

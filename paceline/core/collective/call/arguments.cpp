@@ -46,7 +46,7 @@ void check_equal(std::string_view what, ConstBuffer in, ConstBuffer out) {
 // One buffer holds all parts, the other the part of `rank`.
 void check_part(std::string_view what, ConstBuffer whole, ConstBuffer part, const Partition& parts,
                 int rank) {
-  const Range own = parts.chunks[static_cast<std::size_t>(rank)];
+  const ElementRange own = parts.chunks[static_cast<std::size_t>(rank)];
   PACELINE_CHECK(
       whole.dtype == part.dtype && whole.count == parts.count() && part.count == own.count,
       "{}: {}[{}] over {} ranks takes {}[{}] of rank {}, but the buffers have {}[{}] and {}[{}]",

@@ -16,7 +16,7 @@ namespace paceline::collective {
 struct Request {
   Call call;
   Route route = Route::programs;
-  std::shared_ptr<const Plan> plan;  // nullptr: no program carries anything
+  std::shared_ptr<const ProgramPlan> plan;  // nullptr: no program carries anything
   ConstBuffer input;
   Buffer output;
   // The places of the plan's chunks in the input and in the output, in elements: the same lengths

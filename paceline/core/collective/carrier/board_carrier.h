@@ -84,8 +84,8 @@ class BoardCarrier final : public PostingCarrier {
   // The call that was posted last.
   std::uint64_t sequence_ = 0;
   const Request* request_ = nullptr;
-  std::optional<SharedReduction> reduction_;  // under way
-  std::optional<transport::SharedRegion> lent_;       // its output
+  std::optional<SharedReduction> reduction_;     // under way
+  std::optional<transport::SharedRegion> lent_;  // its output
 };
 
 }  // namespace paceline::collective

@@ -118,7 +118,7 @@ Result<> ProgramCarrier::advance_all() {
 
 Result<> ProgramCarrier::advance(Segment& segment) {
   if (request_->scale_input) return Done{};
-  const Plan& plan = *request_->plan;
+  const ProgramPlan& plan = *request_->plan;
   while (segment.round < plan.rounds.size()) {
     bool all = true;
     for (std::size_t i = 0; i < segment.done.size(); ++i) {

@@ -76,8 +76,8 @@ class ProgramCarrier final : public Carrier, private transport::SendListener {
   std::optional<StoredOutputs> outputs_;
   bool wide_sums_ = false;  // partial sums of 16-bit types are held in f32
 
-  transport::RegionLease use_;   // of an action
-  std::vector<int> unread_;  // by rank: messages sent to it from a slot, and not yet taken
+  transport::RegionLease use_;  // of an action
+  std::vector<int> unread_;     // by rank: messages sent to it from a slot, and not yet taken
   int segments_left_ = 0;
   int next_segment_ = 0;
   std::vector<bool> finished_;  // by segment

@@ -69,7 +69,7 @@ class Segment {
 
  private:
   const Partition& output() const { return other_output_.chunks.empty() ? input_ : other_output_; }
-  const Range& range(const Partition& pieces, const Slot& slot) const {
+  const ElementRange& range(const Partition& pieces, const Slot& slot) const {
     return pieces.chunks[static_cast<std::size_t>(slot.chunk)];
   }
 

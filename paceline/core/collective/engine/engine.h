@@ -31,8 +31,9 @@ struct EngineCall {
   int root = 0;
   ConstBuffer input;
   Buffer output;  // in place where it begins where the input, or this rank's part of it, does
-  std::vector<Range> sent;   // of the input, for each rank: reduce_scatter, scatter, all_to_all
-  std::vector<Range> taken;  // of the output, from each rank: all_gather, gather, all_to_all
+  std::vector<ElementRange>
+      sent;  // of the input, for each rank: reduce_scatter, scatter, all_to_all
+  std::vector<ElementRange> taken;  // of the output, from each rank: all_gather, gather, all_to_all
   // Device memory alone: what this rank's input is multiplied by before it is added (averages and
   // weights). In host memory core does it.
   double factor = 1;

@@ -60,7 +60,7 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
                                               ReduceOp op) const {
   std::vector<Forecast> forecasts;
   if (!collective::is_carried_by_programs(operation)) return forecasts;
-  for (const collective::Candidate& one : impl_->choice.candidates(
+  for (const collective::AlgorithmCandidate& one : impl_->choice.candidates(
            operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
     forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
   if (!has_board(impl_->route_facts, {.operation = operation, .op = op, .dtype = dtype}))
@@ -270,7 +270,7 @@ collective::RoutePrices Communicator::Impl::prices_of(const Call& call) {
 void Communicator::Impl::choose_program(Request& request, std::string_view algorithm) {
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
-  const collective::Candidate chosen =
+  const collective::AlgorithmCandidate chosen =
       choice.choose(call.operation, algorithm, shape_with_root(call.root), call.count * element,
                     needs_one_rounding(call.operation, call.op, call.dtype));
   PACELINE_CHECK(
@@ -290,7 +290,7 @@ void Communicator::Impl::choose_program(Request& request, std::string_view algor
     request.piece = piece;  // nobody knows the longest part of all
 }
 
-std::shared_ptr<const collective::Plan> Communicator::Impl::plan(
+std::shared_ptr<const collective::ProgramPlan> Communicator::Impl::plan(
     const collective::Algorithm& algorithm, int root) {
   const std::lock_guard lock(mutex);
   auto& known = plans[{&algorithm, root}];

@@ -43,7 +43,7 @@ class Communicator::Impl {
   void join(std::shared_ptr<Family> other);
   const int rank, size;
   const collective::Shape shape;
-  collective::Choice choice;
+  collective::AlgorithmChoice choice;
   // How many groups were asked of this one; ordered by the caller, as all calls.
   std::uint64_t splits = 0;
   std::uint64_t machines = 0;  // the same of machines
@@ -64,7 +64,7 @@ class Communicator::Impl {
   Work exchange(collective::Request request, const OperationOptions& options);
   // The same, seen by a buffer that holds nothing but this rank's part.
   collective::Partition own_part_alone(collective::Partition parts) const;
-  collective::Range own_part(const collective::Partition& parts) const {
+  collective::ElementRange own_part(const collective::Partition& parts) const {
     return parts.chunks[static_cast<std::size_t>(rank)];
   }
 
@@ -73,10 +73,12 @@ class Communicator::Impl {
  private:
   void choose_engine(collective::Request& request) const;
   void choose_program(collective::Request& request, std::string_view algorithm);
-  std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, int root);
+  std::shared_ptr<const collective::ProgramPlan> plan(const collective::Algorithm& algorithm,
+                                                      int root);
 
   std::mutex mutex;
-  std::map<std::pair<const collective::Algorithm*, int>, std::shared_ptr<const collective::Plan>>
+  std::map<std::pair<const collective::Algorithm*, int>,
+           std::shared_ptr<const collective::ProgramPlan>>
       plans;  // by algorithm and root
   // Prices by length and one rounding.
   std::map<std::pair<std::size_t, bool>, collective::RoutePrices> route_prices;

@@ -75,43 +75,46 @@ std::size_t size_class(std::size_t bytes) {
   return bits <= 3 ? bytes : bytes >> (bits - 3) << (bits - 3);
 }
 
-Choice::Choice(Catalogue catalogue, Determinism determinism, topology::Topology topology,
-               topology::Profile profile)
+AlgorithmChoice::AlgorithmChoice(Catalogue catalogue, Determinism determinism,
+                                 topology::Topology topology, topology::Profile profile)
     : catalogue_(std::move(catalogue)),
       determinism_(determinism),
       topology_(std::move(topology)),
       profile_(profile) {}
 
-Candidate Choice::choose(Operation operation, std::string_view name, const Shape& shape,
-                         std::size_t bytes, bool one_rounding) {
+AlgorithmCandidate AlgorithmChoice::choose(Operation operation, std::string_view name,
+                                           const Shape& shape, std::size_t bytes,
+                                           bool one_rounding) {
   const Algorithm* algorithm =
       name.empty() ? nullptr : &named(operation, name, shape, one_rounding);
   const std::lock_guard lock(mutex_);
   const std::size_t length = size_class(bytes);
   const auto known = chosen_.find(std::tuple(operation, name, length, one_rounding));
   if (known != chosen_.end()) return known->second;
-  const Candidate found = algorithm == nullptr ? cheapest(operation, shape, length, one_rounding)
-                                               : cheaper({}, *algorithm, shape, length);
+  const AlgorithmCandidate found = algorithm == nullptr
+                                       ? cheapest(operation, shape, length, one_rounding)
+                                       : cheaper({}, *algorithm, shape, length);
   chosen_.emplace(std::tuple(operation, std::string(name), length, one_rounding), found);
   return found;
 }
 
-std::vector<Candidate> Choice::candidates(Operation operation, const Shape& shape,
-                                          std::size_t bytes, bool one_rounding) {
+std::vector<AlgorithmCandidate> AlgorithmChoice::candidates(Operation operation, const Shape& shape,
+                                                            std::size_t bytes, bool one_rounding) {
   const std::lock_guard lock(mutex_);
-  std::vector<Candidate> all;
+  std::vector<AlgorithmCandidate> all;
   for (const Algorithm& algorithm : catalogue_) {
     if (allows(algorithm, operation, shape, one_rounding) && carries(algorithm, bytes))
       all.push_back(cheaper({}, algorithm, shape, size_class(bytes)));
   }
-  std::ranges::stable_sort(all, [&](const Candidate& one, const Candidate& other) {
-    return is_better(one, other, shape);
-  });
+  std::ranges::stable_sort(all,
+                           [&](const AlgorithmCandidate& one, const AlgorithmCandidate& other) {
+                             return is_better(one, other, shape);
+                           });
   return all;
 }
 
-std::vector<std::string_view> Choice::names(Operation operation, const Shape& shape,
-                                            bool one_rounding) const {
+std::vector<std::string_view> AlgorithmChoice::names(Operation operation, const Shape& shape,
+                                                     bool one_rounding) const {
   std::vector<std::string_view> found;
   for (const Algorithm& algorithm : catalogue_) {
     if (allows(algorithm, operation, shape, one_rounding)) found.push_back(algorithm.name);
@@ -119,8 +122,8 @@ std::vector<std::string_view> Choice::names(Operation operation, const Shape& sh
   return found;
 }
 
-const Algorithm& Choice::named(Operation operation, std::string_view name, const Shape& shape,
-                               bool one_rounding) const {
+const Algorithm& AlgorithmChoice::named(Operation operation, std::string_view name,
+                                        const Shape& shape, bool one_rounding) const {
   const Algorithm* found = find(catalogue_, operation, name);
   if (found == nullptr) {
     std::string names;
@@ -145,8 +148,8 @@ const Algorithm& Choice::named(Operation operation, std::string_view name, const
   return *found;
 }
 
-bool Choice::allows(const Algorithm& algorithm, Operation operation, const Shape& shape,
-                    bool one_rounding) const {
+bool AlgorithmChoice::allows(const Algorithm& algorithm, Operation operation, const Shape& shape,
+                             bool one_rounding) const {
   return algorithm.operation == operation && algorithm.fits(shape) &&
          (determinism_ == Determinism::fast || algorithm.has_balanced_tree(shape)) &&
          (!one_rounding || algorithm.rounds_once);
@@ -157,7 +160,8 @@ bool Choice::allows(const Algorithm& algorithm, Operation operation, const Shape
 // known; measured on loopback, four ranks on two cores, 256 KiB gathered: recursive doubling 134
 // us, circulant 180), then the one that needs least memory, then the catalogue's first: whatever
 // the order in which they are compared. REQUIRES: both of one catalogue.
-bool Choice::is_better(const Candidate& one, const Candidate& other, Shape shape) {
+bool AlgorithmChoice::is_better(const AlgorithmCandidate& one, const AlgorithmCandidate& other,
+                                Shape shape) {
   if (one.seconds != other.seconds) return one.seconds < other.seconds;
   if (one.algorithm->rounds_once != other.algorithm->rounds_once) return one.algorithm->rounds_once;
   const std::size_t own_pairs = pairs_of(timetable(*one.algorithm, shape)),
@@ -169,8 +173,8 @@ bool Choice::is_better(const Candidate& one, const Candidate& other, Shape shape
   return own != others ? own < others : one.algorithm < other.algorithm;
 }
 
-Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t bytes,
-                           bool one_rounding) {
+AlgorithmCandidate AlgorithmChoice::cheapest(Operation operation, const Shape& shape,
+                                             std::size_t bytes, bool one_rounding) {
   struct Suitable {
     const Algorithm* algorithm;
     double least;  // seconds
@@ -186,7 +190,7 @@ Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t 
   // Programs of many ranks take long to make: algorithms with a low bound are priced first, which
   // often rules the others out.
   std::ranges::stable_sort(all, {}, &Suitable::least);
-  Candidate best;
+  AlgorithmCandidate best;
   for (const Suitable& one : all) {
     if (best.algorithm != nullptr && one.least * kRounding > best.seconds) break;
     best = cheaper(best, *one.algorithm, shape, bytes);
@@ -196,8 +200,8 @@ Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t 
 
 // `best`, or the longest of the segments that cost the least with `algorithm`, where they cost
 // less.
-Candidate Choice::cheaper(Candidate best, const Algorithm& algorithm, const Shape& shape,
-                          std::size_t bytes) {
+AlgorithmCandidate AlgorithmChoice::cheaper(AlgorithmCandidate best, const Algorithm& algorithm,
+                                            const Shape& shape, std::size_t bytes) {
   const Timetable& table = timetable(algorithm, shape);
   const Partition partition =
       Partition::even(bytes_of_all(algorithm.operation, shape, bytes), table.chunks);
@@ -211,18 +215,18 @@ Candidate Choice::cheaper(Candidate best, const Algorithm& algorithm, const Shap
     const bool is_first = best.algorithm == nullptr;
     const double least = least_cost(table, freight, topology_, profile_) * kRounding;
     if (!is_first && least > best.seconds) continue;
-    const Candidate one{&algorithm, piece, cost(table, freight, topology_, profile_)};
+    const AlgorithmCandidate one{&algorithm, piece, cost(table, freight, topology_, profile_)};
     if (is_first || is_better(one, best, shape)) best = one;
   }
   return best;
 }
 
-bool Choice::in_memory() const {
+bool AlgorithmChoice::in_memory() const {
   return topology_.hosts.size() == 1 && topology_.within_a_host == topology::LinkClass::memory;
 }
 
 // One root stands for all: the choice may not depend on which was asked for first.
-const Timetable& Choice::timetable(const Algorithm& algorithm, const Shape& shape) {
+const Timetable& AlgorithmChoice::timetable(const Algorithm& algorithm, const Shape& shape) {
   const auto known = timetables_.find(&algorithm);
   if (known != timetables_.end()) return known->second;
   Shape any = shape;

@@ -17,16 +17,16 @@
 namespace paceline::collective {
 
 // One way to do it.
-struct Candidate {
+struct AlgorithmCandidate {
   const Algorithm* algorithm = nullptr;
   std::size_t piece_bytes = 0;  // of each chunk in one segment
   double seconds = 0;           // what the model says (cost.h)
 };
 
-class Choice {
+class AlgorithmChoice {
  public:
-  Choice(Catalogue catalogue, Determinism determinism, topology::Topology topology,
-         topology::Profile profile = {});
+  AlgorithmChoice(Catalogue catalogue, Determinism determinism, topology::Topology topology,
+                  topology::Profile profile = {});
 
   // The algorithm of that name, or without one the cheapest that the determinism allows, and the
   // segments that suit it. THROWS Error (misuse) that lists the names. THREAD: any. `one_rounding`:
@@ -34,13 +34,13 @@ class Choice {
   // call for a length simulates the candidates whose lower bound may win; later calls look the
   // answer up. An all_to_all of 0 bytes is one with counts, which no algorithm for equal counts
   // gets unless it is named.
-  Candidate choose(Operation operation, std::string_view name, const Shape& shape,
-                   std::size_t bytes, bool one_rounding = false);
+  AlgorithmCandidate choose(Operation operation, std::string_view name, const Shape& shape,
+                            std::size_t bytes, bool one_rounding = false);
 
   // Every algorithm that may be chosen, with the segments that suit it; the cheapest first. THREAD:
   // any.
-  std::vector<Candidate> candidates(Operation operation, const Shape& shape, std::size_t bytes,
-                                    bool one_rounding = false);
+  std::vector<AlgorithmCandidate> candidates(Operation operation, const Shape& shape,
+                                             std::size_t bytes, bool one_rounding = false);
 
   // The algorithms that a call may name.
   std::vector<std::string_view> names(Operation operation, const Shape& shape,
@@ -51,10 +51,11 @@ class Choice {
                          bool one_rounding) const;
   bool allows(const Algorithm& algorithm, Operation operation, const Shape& shape,
               bool one_rounding) const;
-  Candidate cheapest(Operation operation, const Shape& shape, std::size_t bytes, bool one_rounding);
-  Candidate cheaper(Candidate best, const Algorithm& algorithm, const Shape& shape,
-                    std::size_t bytes);
-  bool is_better(const Candidate& one, const Candidate& other, Shape shape);
+  AlgorithmCandidate cheapest(Operation operation, const Shape& shape, std::size_t bytes,
+                              bool one_rounding);
+  AlgorithmCandidate cheaper(AlgorithmCandidate best, const Algorithm& algorithm,
+                             const Shape& shape, std::size_t bytes);
+  bool is_better(const AlgorithmCandidate& one, const AlgorithmCandidate& other, Shape shape);
   bool in_memory() const;
   const Timetable& timetable(const Algorithm& algorithm, const Shape& shape);
 
@@ -65,7 +66,8 @@ class Choice {
   std::mutex mutex_;
   std::map<const Algorithm*, Timetable> timetables_;
   // The choices made so far, by operation, name, length and one_rounding.
-  std::map<std::tuple<Operation, std::string, std::size_t, bool>, Candidate, std::less<>> chosen_;
+  std::map<std::tuple<Operation, std::string, std::size_t, bool>, AlgorithmCandidate, std::less<>>
+      chosen_;
 };
 
 // The length that stands for `bytes` and for those up to a quarter longer: its three highest bits.

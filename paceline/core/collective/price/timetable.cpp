@@ -101,7 +101,7 @@ class Writer {
     if (step_at(programs_, sending).kind == Step::Kind::store)
       return is_fused(sending) ? Payer::the_sum : Payer::sender;
     if (step_at(programs_, receiving).kind == Step::Kind::recv_reduce) return Payer::nobody;
-    const Plan& plan = *plans_[static_cast<std::size_t>(receiving.rank)];
+    const ProgramPlan& plan = *plans_[static_cast<std::size_t>(receiving.rank)];
     const Action& action = plan.rounds[static_cast<std::size_t>(receiving.round)]
                                       [static_cast<std::size_t>(receiving.step)];
     return action.view_until >= 0 ? Payer::nobody : Payer::receiver;
@@ -109,7 +109,7 @@ class Writer {
 
   bool is_fused(const StepAt& store) const {
     if (store.round == 0) return false;
-    const Plan& plan = *plans_[static_cast<std::size_t>(store.rank)];
+    const ProgramPlan& plan = *plans_[static_cast<std::size_t>(store.rank)];
     return std::ranges::any_of(
         plan.rounds[static_cast<std::size_t>(store.round) - 1], [&](const Action& action) {
           return std::ranges::find(action.stores, store.step) != action.stores.end();
@@ -127,7 +127,7 @@ class Writer {
   std::vector<Cells> in_place_;                                  // by rank
   std::vector<std::set<std::pair<Slot::Space, int>>> received_;  // by rank, in rounds that ended
   std::vector<std::vector<int>> waves_;  // by rank and round: its messages are of no earlier wave
-  std::vector<std::shared_ptr<const Plan>> plans_;
+  std::vector<std::shared_ptr<const ProgramPlan>> plans_;
   std::vector<Message> round_;  // of the round that ends
 };
 

@@ -40,7 +40,7 @@ int last_reduction(const Program& program, std::size_t round, const Slot& slot) 
   return last;
 }
 
-void note_stores(Plan& plan) {
+void note_stores(ProgramPlan& plan) {
   for (std::size_t r = 0; r + 1 < plan.rounds.size(); ++r) {
     for (Action& action : plan.rounds[r]) {
       if (action.step.kind != Step::Kind::reduce) continue;
@@ -59,7 +59,7 @@ void note_stores(Plan& plan) {
 }
 
 // Marks the partial sums that need not be rounded.
-void note_wide_sums(Plan& plan, const Program& program) {
+void note_wide_sums(ProgramPlan& plan, const Program& program) {
   std::vector<bool> is_wide(static_cast<std::size_t>(program.scratch_places));
   const auto holds_wide = [&](const Slot& slot) {
     return slot.space == Slot::Space::scratch && is_wide[static_cast<std::size_t>(slot.place)];
@@ -111,8 +111,8 @@ void renumber(Program& program, const std::vector<int>& chunks) {
             static_cast<int>(std::ranges::lower_bound(chunks, slot->chunk) - chunks.begin());
 }
 
-Plan plan_of(const Program& program, int ranks) {
-  Plan plan;
+ProgramPlan plan_of(const Program& program, int ranks) {
+  ProgramPlan plan;
   plan.chunks = program.chunks;
   plan.scratch_places = program.scratch_places;
   plan.receives.resize(static_cast<std::size_t>(ranks));
@@ -142,16 +142,16 @@ Plan plan_of(const Program& program, int ranks) {
 
 }  // namespace
 
-std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
-  return std::make_shared<const Plan>(plan_of(program, ranks));
+std::shared_ptr<const ProgramPlan> make_plan(const Program& program, int ranks) {
+  return std::make_shared<const ProgramPlan>(plan_of(program, ranks));
 }
 
-std::shared_ptr<const Plan> make_plan_of_touched_chunks(Program program, int ranks) {
+std::shared_ptr<const ProgramPlan> make_plan_of_touched_chunks(Program program, int ranks) {
   std::vector<int> touched = chunks_of(program);
   renumber(program, touched);
-  Plan plan = plan_of(program, ranks);
+  ProgramPlan plan = plan_of(program, ranks);
   plan.program_chunks = std::move(touched);
-  return std::make_shared<const Plan>(std::move(plan));
+  return std::make_shared<const ProgramPlan>(std::move(plan));
 }
 
 }  // namespace paceline::collective

@@ -28,7 +28,7 @@ struct Action {
   std::vector<int> stores = {};
 };
 
-struct Plan {
+struct ProgramPlan {
   int chunks = 0;
   // A plan may number only the chunks that its rank touches. This is then the program's number of
   // each, in ascending order. Empty: they keep the program's numbers.
@@ -46,10 +46,10 @@ struct Plan {
   bool rounds_once = true;  // no partial sum is rounded: each lies in f32, or it is the whole sum
 };
 
-std::shared_ptr<const Plan> make_plan(const Program& program, int ranks);
+std::shared_ptr<const ProgramPlan> make_plan(const Program& program, int ranks);
 
-// The same with Plan::program_chunks: no larger than the program's steps, where it has a chunk for
+// The same with ProgramPlan::program_chunks: no larger than the program's steps, where it has a chunk for
 // each pair of ranks (all_to_all) of which its rank touches few.
-std::shared_ptr<const Plan> make_plan_of_touched_chunks(Program program, int ranks);
+std::shared_ptr<const ProgramPlan> make_plan_of_touched_chunks(Program program, int ranks);
 
 }  // namespace paceline::collective

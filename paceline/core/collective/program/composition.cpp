@@ -14,7 +14,7 @@ bool has_peer(const Step& step) {
 }
 
 // The place of the `nth` of the chunks that stand for one chunk.
-Slot moved(Slot slot, const Part& part, std::size_t nth, std::size_t widest) {
+Slot moved(Slot slot, const CompositionPart& part, std::size_t nth, std::size_t widest) {
   slot.chunk = part.chunks[static_cast<std::size_t>(slot.chunk)][nth];
   if (slot.space == Slot::Space::scratch)
     slot.place = slot.place * static_cast<int>(widest) + static_cast<int>(nth);
@@ -63,7 +63,7 @@ Program with_each_step(Program program, Change change) {
 
 }  // namespace
 
-Program on(const Part& part, const Program& program) {
+Program on(const CompositionPart& part, const Program& program) {
   PACELINE_CHECK(part.chunks.size() == static_cast<std::size_t>(program.chunks),
                  "a part of {} chunks for a program of {}", part.chunks.size(), program.chunks);
   std::size_t widest = 0;

@@ -13,7 +13,7 @@
 namespace paceline::collective {
 
 // The place of a smaller program in a larger one.
-struct Part {
+struct CompositionPart {
   std::vector<int> ranks;  // its rank i is rank ranks[i] of the larger one
   // Its chunk c is these chunks of the larger one, in this order; none: what it does to c vanishes.
   std::vector<std::vector<int>> chunks;
@@ -22,7 +22,7 @@ struct Part {
 
 // `program` by the ranks and on the chunks of `part`. A step for a chunk becomes a step for each of
 // its chunks. REQUIRES: part.chunks.size() == program.chunks, and no chunk twice.
-Program on(const Part& part, const Program& program);
+Program on(const CompositionPart& part, const Program& program);
 
 // One after the other. REQUIRES: at least one, all of the same chunks.
 Program in_sequence(const std::vector<Program>& programs);

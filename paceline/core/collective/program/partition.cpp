@@ -25,19 +25,19 @@ Partition Partition::of(const std::vector<std::size_t>& chunk_counts) {
 
 std::size_t Partition::count() const {
   std::size_t sum = 0;
-  for (const Range& chunk : chunks) sum += chunk.count;
+  for (const ElementRange& chunk : chunks) sum += chunk.count;
   return sum;
 }
 
 std::size_t Partition::longest() const {
   std::size_t longest = 0;
-  for (const Range& chunk : chunks) longest = std::max(longest, chunk.count);
+  for (const ElementRange& chunk : chunks) longest = std::max(longest, chunk.count);
   return longest;
 }
 
 Partition Partition::segment(int segment, int segments) const {
   Partition piece;
-  for (const Range& chunk : chunks) {
+  for (const ElementRange& chunk : chunks) {
     const std::size_t begin = chunk_offset(chunk.count, segments, segment);
     const std::size_t end = chunk_offset(chunk.count, segments, segment + 1);
     piece.chunks.push_back({chunk.offset + begin, end - begin});
@@ -47,7 +47,7 @@ Partition Partition::segment(int segment, int segments) const {
 
 Partition Partition::piece(int segment, std::size_t longest) const {
   Partition piece;
-  for (const Range& chunk : chunks) {
+  for (const ElementRange& chunk : chunks) {
     const std::size_t begin = std::min(chunk.count, static_cast<std::size_t>(segment) * longest);
     piece.chunks.push_back({chunk.offset + begin, std::min(longest, chunk.count - begin)});
   }

@@ -9,10 +9,10 @@
 
 namespace paceline::collective {
 
-struct Range {
+struct ElementRange {
   std::size_t offset = 0;
   std::size_t count = 0;
-  bool operator==(const Range&) const = default;
+  bool operator==(const ElementRange&) const = default;
 };
 
 // Segments of one operation that run at the same time: enough that the wait of one hides behind the
@@ -22,7 +22,7 @@ constexpr int kSegmentsInFlight = 8;
 // The place of each chunk, in elements. Chunks may be empty and of any length; they lie one after
 // the other.
 struct Partition {
-  std::vector<Range> chunks;
+  std::vector<ElementRange> chunks;
 
   static Partition even(std::size_t count, int chunks);               // by the chunk rule
   static Partition of(const std::vector<std::size_t>& chunk_counts);  // one after the other

@@ -100,7 +100,7 @@ class Waits {
   const bool in_place_;
   std::vector<std::size_t> first_;                // by rank
   std::vector<std::vector<std::size_t>> before_;  // by round of all ranks
-  std::vector<std::shared_ptr<const Plan>> plans_;
+  std::vector<std::shared_ptr<const ProgramPlan>> plans_;
   std::vector<Held> held_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 class WholeAverage final : public Averaging {
  public:
-  explicit WholeAverage(const Part& part)
+  explicit WholeAverage(const AveragedTensor& part)
       : mean_(cast_average(part, Dtype::f32)), held_back_(true, part.elements()) {}
 
   std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t step) override {
@@ -41,7 +41,7 @@ class WholeAverage final : public Averaging {
 
 }  // namespace
 
-std::unique_ptr<Averaging> whole_average(const Part& part) {
+std::unique_ptr<Averaging> whole_average(const AveragedTensor& part) {
   return std::make_unique<WholeAverage>(part);
 }
 

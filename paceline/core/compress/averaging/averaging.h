@@ -45,7 +45,7 @@ struct Exchange {
 };
 
 // The tensor that an averaging serves, on one rank. fused.h puts several tensors into one message.
-struct Part {
+struct AveragedTensor {
   std::uint32_t tensor = 0;  // number in the model, the same on all ranks
   std::size_t rows = 1;  // the tensor as a matrix: rows are its first dimension, columns all others
   std::size_t columns = 0;
@@ -101,6 +101,6 @@ class Averaging {
 
 // The dense mean, for a tensor that travels whole among compressed ones for as long as that pays.
 // The residual that error feedback kept while it was compressed is added at once.
-std::unique_ptr<Averaging> whole_average(const Part& part);
+std::unique_ptr<Averaging> whole_average(const AveragedTensor& part);
 
 }  // namespace paceline::compress

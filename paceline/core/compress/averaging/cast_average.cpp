@@ -36,7 +36,7 @@ class DenseAverage final : public Averaging {
 
 class CastAverage final : public Averaging {
  public:
-  CastAverage(const Part& part, Dtype wire)
+  CastAverage(const AveragedTensor& part, Dtype wire)
       : wire_(wire), codec_(cast_codec(wire)), halves_(part.elements()) {}
 
   std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t) override {
@@ -68,7 +68,7 @@ class CastAverage final : public Averaging {
 
 }  // namespace
 
-std::unique_ptr<Averaging> cast_average(const Part& part, Dtype wire) {
+std::unique_ptr<Averaging> cast_average(const AveragedTensor& part, Dtype wire) {
   if (wire == Dtype::f32) return std::make_unique<DenseAverage>();
   PACELINE_CHECK(is_half(wire), "gradients cannot travel as {}", name_of(wire));
   return std::make_unique<CastAverage>(part, wire);

@@ -13,6 +13,6 @@
 namespace paceline::compress {
 
 // REQUIRES: f32 (the dense mean), f16 or bf16.
-std::unique_ptr<Averaging> cast_average(const Part& part, Dtype wire);
+std::unique_ptr<Averaging> cast_average(const AveragedTensor& part, Dtype wire);
 
 }  // namespace paceline::compress

@@ -37,7 +37,7 @@ Failure blamed(int sender, Failure failure);
 // The messages of all ranks in an all_gather: one slot of fixed length for each, side by side.
 class Slots {
  public:
-  explicit Slots(const Part& part) : rank_(part.rank), ranks_(part.ranks) {}
+  explicit Slots(const AveragedTensor& part) : rank_(part.rank), ranks_(part.ranks) {}
 
   // Call it before each gathering: every slot gets room for a message with a payload of at most
   // `longest_payload` bytes.

@@ -13,7 +13,7 @@
 namespace paceline::compress {
 
 struct Member {
-  Part part;
+  AveragedTensor part;
   std::unique_ptr<Averaging> averaging;
 };
 

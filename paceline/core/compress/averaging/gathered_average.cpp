@@ -12,7 +12,7 @@ namespace {
 
 class GatheredAverage final : public Averaging {
  public:
-  GatheredAverage(const Part& part, std::unique_ptr<const Codec> codec,
+  GatheredAverage(const AveragedTensor& part, std::unique_ptr<const Codec> codec,
                   const GatheredOptions& options)
       : part_(part),
         codec_(std::move(codec)),
@@ -125,7 +125,7 @@ class GatheredAverage final : public Averaging {
     return i;
   }
 
-  const Part part_;
+  const AveragedTensor part_;
   const std::unique_ptr<const Codec> codec_;
   const float gain_;
   const std::shared_ptr<SpareMemory> spares_;
@@ -139,7 +139,8 @@ class GatheredAverage final : public Averaging {
 
 }  // namespace
 
-std::unique_ptr<Averaging> gathered_average(const Part& part, std::unique_ptr<const Codec> codec,
+std::unique_ptr<Averaging> gathered_average(const AveragedTensor& part,
+                                            std::unique_ptr<const Codec> codec,
                                             const GatheredOptions& options) {
   return std::make_unique<GatheredAverage>(part, std::move(codec), options);
 }

@@ -19,7 +19,8 @@ struct GatheredOptions {
   float gain = 1;
 };
 
-std::unique_ptr<Averaging> gathered_average(const Part& part, std::unique_ptr<const Codec> codec,
+std::unique_ptr<Averaging> gathered_average(const AveragedTensor& part,
+                                            std::unique_ptr<const Codec> codec,
                                             const GatheredOptions& options = {});
 
 }  // namespace paceline::compress

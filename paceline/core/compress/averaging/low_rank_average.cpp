@@ -15,7 +15,7 @@ namespace {
 
 class LowRankAverage final : public Averaging {
  public:
-  LowRankAverage(const Part& part, const LowRankOptions& options)
+  LowRankAverage(const AveragedTensor& part, const LowRankOptions& options)
       : part_(part),
         options_(options),
         rank_(std::min({part.rows, part.columns, static_cast<std::size_t>(options.rank)})),
@@ -119,7 +119,7 @@ class LowRankAverage final : public Averaging {
     return average(buffer_of(own_q_), buffer_of(mean_q_));
   }
 
-  const Part part_;
+  const AveragedTensor part_;
   const LowRankOptions options_;
   const std::size_t rank_;
   Residual residual_;
@@ -133,12 +133,13 @@ class LowRankAverage final : public Averaging {
 
 }  // namespace
 
-bool low_rank_pays(const Part& part, int rank, double min_rate) {
+bool low_rank_pays(const AveragedTensor& part, int rank, double min_rate) {
   const auto n = static_cast<double>(part.rows), m = static_cast<double>(part.columns);
   return (n + m) * std::min({n, m, static_cast<double>(rank)}) * min_rate < n * m;
 }
 
-std::unique_ptr<Averaging> low_rank_average(const Part& part, const LowRankOptions& options) {
+std::unique_ptr<Averaging> low_rank_average(const AveragedTensor& part,
+                                            const LowRankOptions& options) {
   PACELINE_CHECK(options.rank > 0, "a rank of {}", options.rank);
   return std::make_unique<LowRankAverage>(part, options);
 }

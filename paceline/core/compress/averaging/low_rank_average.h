@@ -27,8 +27,9 @@ struct LowRankOptions {
 
 // Tells whether it sends less than 1 / min_rate of the tensor; otherwise the tensor should travel
 // whole.
-bool low_rank_pays(const Part& part, int rank, double min_rate);
+bool low_rank_pays(const AveragedTensor& part, int rank, double min_rate);
 
-std::unique_ptr<Averaging> low_rank_average(const Part& part, const LowRankOptions& options = {});
+std::unique_ptr<Averaging> low_rank_average(const AveragedTensor& part,
+                                            const LowRankOptions& options = {});
 
 }  // namespace paceline::compress

@@ -18,7 +18,7 @@ constexpr std::size_t kFewestSampled = 1 << 14;
 
 class MomentumSelectionAverage final : public Averaging {
  public:
-  MomentumSelectionAverage(const Part& part, const MomentumSelectionOptions& options)
+  MomentumSelectionAverage(const AveragedTensor& part, const MomentumSelectionOptions& options)
       : part_(part),
         options_(options),
         momentum_(part.elements()),
@@ -113,7 +113,7 @@ class MomentumSelectionAverage final : public Averaging {
     return true;
   }
 
-  const Part part_;
+  const AveragedTensor part_;
   const MomentumSelectionOptions options_;
   std::vector<float> momentum_, velocity_;  // u and v
   std::vector<float> next_momentum_;
@@ -127,7 +127,7 @@ class MomentumSelectionAverage final : public Averaging {
 
 class MomentumAverage final : public Averaging {
  public:
-  MomentumAverage(const Part& part, float momentum, bool nesterov)
+  MomentumAverage(const AveragedTensor& part, float momentum, bool nesterov)
       : factor_(momentum),
         nesterov_(nesterov),
         mean_(cast_average(part, Dtype::f32)),
@@ -170,7 +170,7 @@ double ratio_at(const MomentumSelectionOptions& options, std::uint32_t step) {
   return std::pow(options.ratio, static_cast<double>(stage + 1) / static_cast<double>(stages + 1));
 }
 
-std::unique_ptr<Averaging> momentum_selection_average(const Part& part,
+std::unique_ptr<Averaging> momentum_selection_average(const AveragedTensor& part,
                                                       const MomentumSelectionOptions& options) {
   PACELINE_CHECK(options.ratio > 0 && options.ratio <= 1, "a ratio of {} is not in (0, 1]",
                  options.ratio);
@@ -178,7 +178,8 @@ std::unique_ptr<Averaging> momentum_selection_average(const Part& part,
   return std::make_unique<MomentumSelectionAverage>(part, options);
 }
 
-std::unique_ptr<Averaging> momentum_average(const Part& part, float momentum, bool nesterov) {
+std::unique_ptr<Averaging> momentum_average(const AveragedTensor& part, float momentum,
+                                            bool nesterov) {
   return std::make_unique<MomentumAverage>(part, momentum, nesterov);
 }
 

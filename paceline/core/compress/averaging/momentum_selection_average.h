@@ -32,11 +32,12 @@ struct MomentumSelectionOptions {
 // The ratio in effect at a step.
 double ratio_at(const MomentumSelectionOptions& options, std::uint32_t step);
 
-std::unique_ptr<Averaging> momentum_selection_average(const Part& part,
+std::unique_ptr<Averaging> momentum_selection_average(const AveragedTensor& part,
                                                       const MomentumSelectionOptions& options = {});
 
 // The dense mean, turned into momentum SGD's direction, for tensors that are not worth compressing
 // beside those: plain SGD then serves both. u = m u + mean; the result is u (Nesterov: mean + m u).
-std::unique_ptr<Averaging> momentum_average(const Part& part, float momentum, bool nesterov);
+std::unique_ptr<Averaging> momentum_average(const AveragedTensor& part, float momentum,
+                                            bool nesterov);
 
 }  // namespace paceline::compress

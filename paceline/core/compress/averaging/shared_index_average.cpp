@@ -17,7 +17,7 @@ namespace {
 
 class SharedIndexAverage final : public Averaging {
  public:
-  SharedIndexAverage(const Part& part, const SharedIndexOptions& options)
+  SharedIndexAverage(const AveragedTensor& part, const SharedIndexOptions& options)
       : part_(part),
         options_(options),
         residual_(options.feedback, part.elements()),
@@ -120,7 +120,7 @@ class SharedIndexAverage final : public Averaging {
       kept[i] = (1 - options_.share) * kept[i] + options_.share * gradient_[i];
   }
 
-  const Part part_;
+  const AveragedTensor part_;
   const SharedIndexOptions options_;
   Residual residual_;
   std::vector<std::uint32_t> indices_;
@@ -134,7 +134,7 @@ class SharedIndexAverage final : public Averaging {
 
 }  // namespace
 
-std::unique_ptr<Averaging> shared_index_average(const Part& part,
+std::unique_ptr<Averaging> shared_index_average(const AveragedTensor& part,
                                                 const SharedIndexOptions& options) {
   PACELINE_CHECK(options.ratio > 0 && options.ratio <= 1, "a ratio of {} is not in (0, 1]",
                  options.ratio);

@@ -21,7 +21,7 @@ struct SharedIndexOptions {
   float share = 1;
 };
 
-std::unique_ptr<Averaging> shared_index_average(const Part& part,
+std::unique_ptr<Averaging> shared_index_average(const AveragedTensor& part,
                                                 const SharedIndexOptions& options = {});
 
 }  // namespace paceline::compress

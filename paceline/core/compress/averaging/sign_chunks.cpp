@@ -12,7 +12,7 @@ std::size_t first_element_of(std::size_t elements, int ranks, int owner) {
   return std::min(elements, 8 * chunk_offset(sign_bytes(elements), ranks, owner));
 }
 
-SignChunks::SignChunks(const Part& part, std::size_t prefix_bytes)
+SignChunks::SignChunks(const AveragedTensor& part, std::size_t prefix_bytes)
     : part_(part), prefix_bytes_(prefix_bytes) {
   std::size_t all = 0;
   for (int owner = 0; owner < part.ranks; ++owner) all += message_of(owner);

@@ -13,7 +13,7 @@ std::size_t first_element_of(std::size_t elements, int ranks, int owner);
 class SignChunks {
  public:
   // Each message has `prefix_bytes` bytes (a scale) before its chunk.
-  SignChunks(const Part& part, std::size_t prefix_bytes);
+  SignChunks(const AveragedTensor& part, std::size_t prefix_bytes);
 
   // An owner's chunk is given in bytes of the packed signs and in the elements that they stand for.
   std::size_t first_byte(int owner) const;
@@ -35,7 +35,7 @@ class SignChunks {
  private:
   std::size_t message_of(int owner) const;
 
-  const Part part_;
+  const AveragedTensor part_;
   const std::size_t prefix_bytes_;
   std::vector<std::byte> sent_, received_;
   std::vector<Bytes> payloads_;

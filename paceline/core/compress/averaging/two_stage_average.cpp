@@ -14,7 +14,7 @@ namespace {
 
 class TwoStageAverage final : public Averaging {
  public:
-  explicit TwoStageAverage(const Part& part)
+  explicit TwoStageAverage(const AveragedTensor& part)
       : part_(part),
         codec_(ef_sign_codec()),
         chunks_(part, sizeof(float)),
@@ -89,7 +89,7 @@ class TwoStageAverage final : public Averaging {
         slots_.gather(envelope_, codec_->encode(owner_acc_, occasion_, slots_.own_payload())));
   }
 
-  const Part part_;
+  const AveragedTensor part_;
   const std::unique_ptr<const Codec> codec_;
   SignChunks chunks_;
   Slots slots_;
@@ -107,7 +107,7 @@ class TwoStageAverage final : public Averaging {
 
 }  // namespace
 
-std::unique_ptr<Averaging> two_stage_average(const Part& part) {
+std::unique_ptr<Averaging> two_stage_average(const AveragedTensor& part) {
   return std::make_unique<TwoStageAverage>(part);
 }
 

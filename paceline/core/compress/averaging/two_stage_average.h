@@ -14,6 +14,6 @@
 
 namespace paceline::compress {
 
-std::unique_ptr<Averaging> two_stage_average(const Part& part);
+std::unique_ptr<Averaging> two_stage_average(const AveragedTensor& part);
 
 }  // namespace paceline::compress

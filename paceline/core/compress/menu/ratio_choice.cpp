@@ -130,7 +130,8 @@ bool in_critical_regime(double norm_before, double norm_now, double threshold) {
   return norm_before == 0 || std::abs(norm_before - norm_now) / norm_before >= threshold;
 }
 
-Menu tried_offers(const Compression& compression, Part part, std::span<const float> gradient) {
+Menu tried_offers(const Compression& compression, AveragedTensor part,
+                  std::span<const float> gradient) {
   part.rank = 0;
   part.ranks = 1;
   const double whole = static_cast<double>(gradient.size_bytes());

@@ -64,6 +64,7 @@ bool in_critical_regime(double norm_before, double norm_now, double threshold = 
 // state, on one rank alone. An error that is not finite means that no result exists, because the
 // gradient is not finite or overflows. REQUIRES: gradient.size() == part.elements(). COST: encodes
 // and decodes the gradient once for each offer.
-Menu tried_offers(const Compression& compression, Part part, std::span<const float> gradient);
+Menu tried_offers(const Compression& compression, AveragedTensor part,
+                  std::span<const float> gradient);
 
 }  // namespace paceline::compress

@@ -27,7 +27,7 @@ constexpr std::int64_t kOverflow = std::numeric_limits<std::int64_t>::max();
 // of their messages, so that no gathered message is padded beyond the longest.
 class BinnedAverage final : public Averaging {
  public:
-  BinnedAverage(const Part& part, std::size_t bin)
+  BinnedAverage(const AveragedTensor& part, std::size_t bin)
       : part_(part), bin_(bin), residual_(true, part.elements()), slots_(part) {}
 
   std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t step) override {
@@ -115,7 +115,7 @@ class BinnedAverage final : public Averaging {
     return std::optional<Exchange>();
   }
 
-  const Part part_;
+  const AveragedTensor part_;
   const std::size_t bin_;
   Residual residual_;
   Slots slots_;
@@ -128,7 +128,7 @@ class BinnedAverage final : public Averaging {
   bool overflowed_ = false;
 };
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   const auto bin = settings.as<std::size_t>("bin");
   PACELINE_CHECK(bin > 0 && bin <= kLongestBin, "a bin of {} elements is not of 1 to {}", bin,
                  kLongestBin);

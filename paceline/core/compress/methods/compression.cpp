@@ -116,15 +116,15 @@ std::string values_text(const Compression& compression, std::size_t setting) {
 
 }  // namespace
 
-bool Compression::compresses(const Part& part) const {
+bool Compression::compresses(const AveragedTensor& part) const {
   return part.elements() * sizeof(float) >= min_compress_bytes && part.rows > 1 && part.columns > 1;
 }
 
-bool Compression::leaves_whole(const Part& part, int offer) const {
+bool Compression::leaves_whole(const AveragedTensor& part, int offer) const {
   return compresses(part) ? is_whole(offer) : !method.shortens_small;
 }
 
-std::unique_ptr<Averaging> Compression::averaging(const Part& part, int offer) const {
+std::unique_ptr<Averaging> Compression::averaging(const AveragedTensor& part, int offer) const {
   if (compresses(part)) {
     if (is_whole(offer)) return whole_average(part);
     return method.make(part, menu.empty() ? settings : menu.at(static_cast<std::size_t>(offer)));

@@ -19,17 +19,17 @@ struct Compression {
   std::vector<Settings> menu = {};
   std::size_t choose_every = 200;
 
-  bool compresses(const Part& part) const;
+  bool compresses(const AveragedTensor& part) const;
   // Whether a part travels as it is: it is not to be compressed, and the method's substitute for
   // such parts keeps their length.
-  bool leaves_whole(const Part& part, int offer) const;
+  bool leaves_whole(const AveragedTensor& part, int offer) const;
   // The number of a tensor's offers: those of the menu and, as the last, to travel whole.
   int offers() const { return menu.empty() ? 1 : static_cast<int>(menu.size()) + 1; }
   bool is_whole(int offer) const { return !menu.empty() && offer + 1 == offers(); }
   // Makes the averaging of one tensor: the method with that offer's settings, or the substitute for
   // small tensors. THROWS misuse: settings that do not fit the part, for example sums of too few
   // bits for its ranks.
-  std::unique_ptr<Averaging> averaging(const Part& part, int offer = 0) const;
+  std::unique_ptr<Averaging> averaging(const AveragedTensor& part, int offer = 0) const;
   // "top_k:ratio=0.01" with all settings; "ratio=0.01/0.001" if there is a menu.
   std::string text() const;
   // The text with only that offer's settings. REQUIRES: !is_whole(offer).

@@ -4,7 +4,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   return momentum_selection_average(part,
                                     {.ratio = settings["ratio"],
                                      .momentum = settings.as<float>("momentum"),
@@ -16,7 +16,7 @@ std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
                                      .warm_up_stages = settings.as<int>("warm_up_stages")});
 }
 
-std::unique_ptr<Averaging> make_small(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make_small(const AveragedTensor& part, const Settings& settings) {
   return momentum_average(part, settings.as<float>("momentum"), settings.on("nesterov"));
 }
 

@@ -7,7 +7,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   if (settings.on("path")) return two_stage_average(part);
   return gathered_average(part, ef_sign_codec());
 }

@@ -4,7 +4,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings&) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings&) {
   return cast_average(part, Dtype::f16);
 }
 

@@ -29,7 +29,7 @@ struct TreeSelectionOptions {
 
 class TreeSelectionAverage final : public Averaging {
  public:
-  TreeSelectionAverage(const Part& part, const TreeSelectionOptions& options)
+  TreeSelectionAverage(const AveragedTensor& part, const TreeSelectionOptions& options)
       : part_(part),
         lossless_(options.lossless),
         residual_(true, part.elements()),
@@ -151,7 +151,7 @@ class TreeSelectionAverage final : public Averaging {
     if (lossless_ && !overflowed_) dropped_.push_back(std::move(dropped.others));
   }
 
-  const Part part_;
+  const AveragedTensor part_;
   const bool lossless_;
   Residual residual_;
   std::vector<std::uint32_t> own_;  // what this rank contributes
@@ -165,7 +165,7 @@ class TreeSelectionAverage final : public Averaging {
   bool overflowed_ = false;
 };
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   const TreeSelectionOptions options{.ratio = settings["ratio"], .lossless = !settings.on("mode")};
   PACELINE_CHECK(options.ratio > 0 && options.ratio <= 1, "a ratio of {} is not in (0, 1]",
                  options.ratio);

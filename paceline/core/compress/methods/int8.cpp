@@ -30,7 +30,7 @@ struct LevelSumOptions {
 template <typename Level>
 class LevelSumAverage final : public Averaging {
  public:
-  LevelSumAverage(const Part& part, const LevelSumOptions& options)
+  LevelSumAverage(const AveragedTensor& part, const LevelSumOptions& options)
       : part_(part),
         bucket_(options.bucket),
         residual_(options.feedback, part.elements()),
@@ -84,7 +84,7 @@ class LevelSumAverage final : public Averaging {
  private:
   Scale shared_scale() const { return {norms_, bucket_, top_of_sum<Level>(part_.ranks)}; }
 
-  const Part part_;
+  const AveragedTensor part_;
   const std::size_t bucket_;
   Residual residual_;
   std::vector<float> norms_;
@@ -97,7 +97,7 @@ class LevelSumAverage final : public Averaging {
 };
 
 template <typename Level>
-std::unique_ptr<Averaging> made(const Part& part, const LevelSumOptions& options) {
+std::unique_ptr<Averaging> made(const AveragedTensor& part, const LevelSumOptions& options) {
   PACELINE_CHECK(top_of_sum<Level>(part.ranks) > 0,
                  "sums over {} ranks do not fit into {} bits; use {}", part.ranks, options.bits,
                  options.bits == 8 ? "16 bits" : "another codec");
@@ -105,14 +105,15 @@ std::unique_ptr<Averaging> made(const Part& part, const LevelSumOptions& options
 }
 
 // THROWS misuse: the sum over the part's ranks does not fit in `bits` bits.
-std::unique_ptr<Averaging> level_sum_average(const Part& part, const LevelSumOptions& options) {
+std::unique_ptr<Averaging> level_sum_average(const AveragedTensor& part,
+                                             const LevelSumOptions& options) {
   PACELINE_CHECK(options.bucket > 0, "buckets have at least one element");
   PACELINE_CHECK(options.bits == 8 || options.bits == 16,
                  "sums of levels have 8 or 16 bits, not {}", options.bits);
   return options.bits == 8 ? made<std::int8_t>(part, options) : made<std::int16_t>(part, options);
 }
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   return level_sum_average(part, {.bits = settings.on("bits") ? 16 : 8,
                                   .bucket = settings.as<std::size_t>("bucket"),
                                   .feedback = settings.on("feedback")});

@@ -18,7 +18,7 @@ using paceline::Setting;
 using paceline::Settings;
 
 struct Method {
-  using Make = std::unique_ptr<Averaging> (*)(const Part&, const Settings&);
+  using Make = std::unique_ptr<Averaging> (*)(const AveragedTensor&, const Settings&);
 
   std::string_view name;
   std::string_view summary;  // one line

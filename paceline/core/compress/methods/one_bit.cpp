@@ -6,7 +6,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   const std::size_t columns = settings.on("means") ? part.columns : 1;
   return gathered_average(part, one_bit_codec(columns));
 }

@@ -24,7 +24,7 @@ struct OneBitAdamOptions {
 
 class OneBitAdamAverage final : public Averaging {
  public:
-  OneBitAdamAverage(const Part& part, const OneBitAdamOptions& options)
+  OneBitAdamAverage(const AveragedTensor& part, const OneBitAdamOptions& options)
       : options_(options),
         signs_(two_stage_average(part)),
         momentum_(part.elements()),
@@ -101,11 +101,11 @@ OneBitAdamOptions options(const Settings& settings) {
           .freeze_step = settings.as<std::uint32_t>("freeze_step")};
 }
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   return std::make_unique<OneBitAdamAverage>(part, options(settings));
 }
 
-std::unique_ptr<Averaging> make_small(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make_small(const AveragedTensor& part, const Settings& settings) {
   OneBitAdamOptions never = options(settings);
   never.freeze_step = std::numeric_limits<std::uint32_t>::max();
   return std::make_unique<OneBitAdamAverage>(part, never);

@@ -5,7 +5,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   if (!low_rank_pays(part, settings.as<int>("rank"), settings["min_rate"]))
     return cast_average(part, Dtype::f32);
   return low_rank_average(part, {.rank = settings.as<int>("rank"),

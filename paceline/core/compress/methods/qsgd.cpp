@@ -6,7 +6,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   auto codec = qsgd_codec({.bits = settings.as<int>("bits"),
                            .bucket = settings.as<std::size_t>("bucket"),
                            .norm = settings.on("norm") ? Norm::max : Norm::l2});

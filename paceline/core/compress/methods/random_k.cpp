@@ -4,7 +4,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   return shared_index_average(part,
                               {.ratio = settings["ratio"], .feedback = settings.on("feedback")});
 }

@@ -20,7 +20,7 @@ namespace {
 // with the number of ranks.
 class VoteAverage final : public Averaging {
  public:
-  explicit VoteAverage(const Part& part)
+  explicit VoteAverage(const AveragedTensor& part)
       : part_(part), chunks_(part, 0), slots_(part), signs_(sign_bytes(part.elements())) {
     slots_.resize(chunks_.longest_bytes());
   }
@@ -79,7 +79,7 @@ class VoteAverage final : public Averaging {
     return Done();
   }
 
-  const Part part_;
+  const AveragedTensor part_;
   SignChunks chunks_;
   Slots slots_;
   std::vector<std::byte> signs_;
@@ -89,7 +89,7 @@ class VoteAverage final : public Averaging {
   bool overflowed_ = false;
 };
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings&) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings&) {
   return std::make_unique<VoteAverage>(part);
 }
 

@@ -5,7 +5,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   return gathered_average(part, terngrad_codec(settings["clip"]), {.feedback = false});
 }
 

@@ -7,7 +7,7 @@
 namespace paceline::compress::catalogue {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+std::unique_ptr<Averaging> make(const AveragedTensor& part, const Settings& settings) {
   if (!settings.on("indices")) return gathered_average(part, top_k_codec(settings["ratio"]));
   return shared_index_average(
       part, {.ratio = settings["ratio"], .leader = true, .share = settings.as<float>("share")});

@@ -15,7 +15,7 @@ namespace paceline::compress {
 struct LivePart {
   std::uint32_t tensor = 0;  // its number in the model
   std::size_t begin = 0;     // first element, in the tensor
-  Part part;
+  AveragedTensor part;
   std::string_view compression;  // text with all settings
   std::vector<StateView> views;
 };

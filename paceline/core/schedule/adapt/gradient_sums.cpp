@@ -53,7 +53,7 @@ bool GradientSums::end_step() {
   return true;
 }
 
-compress::Part GradientSums::part_of(std::size_t tensor) const {
+compress::AveragedTensor GradientSums::part_of(std::size_t tensor) const {
   const std::size_t rows = std::max<std::size_t>(1, tensors_[tensor].rows);
   return {.tensor = static_cast<std::uint32_t>(tensor),
           .rows = rows,

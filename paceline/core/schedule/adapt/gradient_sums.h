@@ -41,7 +41,7 @@ class GradientSums {
   const compress::Compression& compression() const { return compression_; }
 
  private:
-  compress::Part part_of(std::size_t tensor) const;
+  compress::AveragedTensor part_of(std::size_t tensor) const;
 
   const compress::Compression compression_;
   const std::vector<Tensor> tensors_;

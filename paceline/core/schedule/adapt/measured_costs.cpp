@@ -148,11 +148,11 @@ LinkCosts::Server server_costs(Job& job, Communicator& group, std::size_t longes
 
 // The seconds that a stream took beyond these costs, as far as the link did not cause them: within
 // a host a codec's messages are copied once more, because they are not in memory of allocate().
-double beside_the_link(const Model& model, const Plan& plan, const Costs& costs,
+double beside_the_link(const Model& model, const MessagePlan& plan, const Costs& costs,
                        const TrialRun& ran) {
   const double seconds = least(ran.seconds);
   double on_link = 0;
-  for (const Group& group : plan.groups) {
+  for (const MessageGroup& group : plan.groups) {
     const CodecCost& codec = costs.codec(group.codec);
     on_link += occupancy(costs.links, group.path, wire_bytes(model, group, codec), codec).up;
   }
@@ -168,23 +168,24 @@ CodecCost codec_cost(Communicator& group, const Costs& costs, const std::string&
     taken.messages = std::max(taken.messages, 2);  // back to back
     const Model model = model_of(taken, streamed.columns);
     Trial bench(group, model);
-    const Plan plan = encoded(wait_free(model), codec);
+    const MessagePlan plan = encoded(wait_free(model), codec);
     use(model, plan, bench.run(plan, kRepeats));
   };
   CodecCost cost{.name = codec};
-  run(long_coded(streamed.longest), [&](const Model& model, const Plan& plan, const TrialRun& ran) {
-    const auto& work = ran.codec_work;
-    std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
-    group.all_reduce(buffer_of(seconds), {.op = ReduceOp::average}).wait();
-    cost.ratio = work.wire / work.bytes;
-    cost.is_linear = !work.gathers;
-    cost.encode = seconds[0];
-    cost.decode = seconds[1];
-    cost.extra_messages = work.exchanges / ((kRepeats + 1) * model.size()) - 1;
-    cost.encode += beside_the_link(model, plan, {costs.links, {cost}, costs.processors}, ran) /
-                   static_cast<double>(model.bytes());
-  });
-  run(kShortCoded, [&](const Model& model, const Plan& plan, const TrialRun& ran) {
+  run(long_coded(streamed.longest),
+      [&](const Model& model, const MessagePlan& plan, const TrialRun& ran) {
+        const auto& work = ran.codec_work;
+        std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
+        group.all_reduce(buffer_of(seconds), {.op = ReduceOp::average}).wait();
+        cost.ratio = work.wire / work.bytes;
+        cost.is_linear = !work.gathers;
+        cost.encode = seconds[0];
+        cost.decode = seconds[1];
+        cost.extra_messages = work.exchanges / ((kRepeats + 1) * model.size()) - 1;
+        cost.encode += beside_the_link(model, plan, {costs.links, {cost}, costs.processors}, ran) /
+                       static_cast<double>(model.bytes());
+      });
+  run(kShortCoded, [&](const Model& model, const MessagePlan& plan, const TrialRun& ran) {
     const double expected = iteration_seconds(model, {costs.links, {cost}, costs.processors}, plan);
     cost.start = std::max(0.0, least(ran.seconds) - expected) / model.size();
   });

@@ -10,11 +10,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Group group_of(const Json& json) {
-  Group group{.begin = json.at("begin"),
-              .end = json.at("end"),
-              .codec = json.at("codec"),
-              .part_bytes = json.at("part_bytes")};
+MessageGroup group_of(const Json& json) {
+  MessageGroup group{.begin = json.at("begin"),
+                     .end = json.at("end"),
+                     .codec = json.at("codec"),
+                     .part_bytes = json.at("part_bytes")};
   group.path = json.at("path") == name_of(Path::server) ? Path::server : Path::all_to_all;
   if (json.contains("priority")) group.priority = json.at("priority").get<int>();
   return group;
@@ -22,9 +22,9 @@ Group group_of(const Json& json) {
 
 }  // namespace
 
-std::string json_of(const Plan& plan) {
+std::string json_of(const MessagePlan& plan) {
   Json groups = Json::array();
-  for (const Group& group : plan.groups) {
+  for (const MessageGroup& group : plan.groups) {
     groups.push_back({{"begin", group.begin},
                       {"end", group.end},
                       {"codec", group.codec},
@@ -40,14 +40,14 @@ std::string json_of(const Plan& plan) {
       .dump();
 }
 
-Plan plan_of_json(std::string_view text) {
+MessagePlan plan_of_json(std::string_view text) {
   try {
     const Json json = Json::parse(text);
-    Plan plan{.name = json.at("name"),
-              .groups = {},
-              .crosses_barrier = json.at("crosses_barrier"),
-              .window_bytes = json.at("window_bytes"),
-              .order = json.at("order")};
+    MessagePlan plan{.name = json.at("name"),
+                     .groups = {},
+                     .crosses_barrier = json.at("crosses_barrier"),
+                     .window_bytes = json.at("window_bytes"),
+                     .order = json.at("order")};
     for (const Json& group : json.at("groups")) plan.groups.push_back(group_of(group));
     return plan;
   } catch (const Json::exception& error) {
@@ -55,7 +55,7 @@ Plan plan_of_json(std::string_view text) {
   }
 }
 
-Plan agreed(Communicator& group, const Plan& plan) {
+MessagePlan agreed(Communicator& group, const MessagePlan& plan) {
   return plan_of_json(broadcast_bytes(group, group.rank() == 0 ? json_of(plan) : ""));
 }
 

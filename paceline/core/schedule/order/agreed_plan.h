@@ -11,10 +11,10 @@ namespace paceline::schedule {
 
 // Convert a plan to JSON and back. plan_of_json THROWS Error (misuse) that names what is missing or
 // wrong.
-std::string json_of(const Plan& plan);
-Plan plan_of_json(std::string_view text);
+std::string json_of(const MessagePlan& plan);
+MessagePlan plan_of_json(std::string_view text);
 
 // Collective: every rank returns rank 0's plan; the arguments of the others are ignored.
-Plan agreed(Communicator& group, const Plan& plan);
+MessagePlan agreed(Communicator& group, const MessagePlan& plan);
 
 }  // namespace paceline::schedule

@@ -11,9 +11,9 @@
 
 namespace paceline::schedule {
 
-void check(const Plan& plan, int tensors) {
+void check(const MessagePlan& plan, int tensors) {
   int place = 0;
-  for (const Group& group : plan.groups) {
+  for (const MessageGroup& group : plan.groups) {
     PACELINE_CHECK(group.begin == place && group.end > group.begin,
                    "plan {}: a group sends places [{}, {}) of the send order where the next is {}; "
                    "groups must follow each other without gap, overlap or empty one",
@@ -23,19 +23,19 @@ void check(const Plan& plan, int tensors) {
   PACELINE_CHECK(place == tensors, "plan {} sends {} tensors of {}", plan.name, place, tensors);
 }
 
-double bytes_of(const Model& model, const Group& group) {
+double bytes_of(const Model& model, const MessageGroup& group) {
   std::size_t total = 0;
   for (int place = group.begin; place < group.end; ++place) total += model.sent(place).bytes;
   return static_cast<double>(total);
 }
 
-int parts_of(const Model& model, const Group& group) {
+int parts_of(const Model& model, const MessageGroup& group) {
   if (group.part_bytes == 0) return 1;
   const double parts = bytes_of(model, group) / static_cast<double>(group.part_bytes);
   return std::max(1, static_cast<int>(std::ceil(parts - 1e-9)));
 }
 
-double wire_bytes(const Model& model, const Group& group, const CodecCost& codec) {
+double wire_bytes(const Model& model, const MessageGroup& group, const CodecCost& codec) {
   double wire = 0;
   for (int place = group.begin; place < group.end; ++place) {
     const Tensor& tensor = model.sent(place);
@@ -67,17 +67,17 @@ Cuts buckets_of(const Model& model, double least) {
   return cuts;
 }
 
-Cuts cuts_of(const Plan& plan) {
+Cuts cuts_of(const MessagePlan& plan) {
   Cuts cuts = {0};
-  for (const Group& group : plan.groups) cuts.push_back(group.end);
+  for (const MessageGroup& group : plan.groups) cuts.push_back(group.end);
   return cuts;
 }
 
-Plan plan_of(std::string name, const Cuts& cuts, const Uniform& all) {
-  Plan plan{.name = std::move(name),
-            .groups = {},
-            .crosses_barrier = all.crosses_barrier,
-            .window_bytes = all.window_bytes};
+MessagePlan plan_of(std::string name, const Cuts& cuts, const Uniform& all) {
+  MessagePlan plan{.name = std::move(name),
+                   .groups = {},
+                   .crosses_barrier = all.crosses_barrier,
+                   .window_bytes = all.window_bytes};
   const int tensors = cuts.back();
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
     plan.groups.push_back(
@@ -91,8 +91,8 @@ Plan plan_of(std::string name, const Cuts& cuts, const Uniform& all) {
   return plan;
 }
 
-void cut_encoded(Plan& plan) {
-  for (Group& group : plan.groups) {
+void cut_encoded(MessagePlan& plan) {
+  for (MessageGroup& group : plan.groups) {
     if (group.codec == kUncompressed) continue;
     if (compress::needs_whole_tensors(group.codec)) group.part_bytes = 0;
     else if (group.part_bytes == 0 || group.part_bytes > kLongestEncoded)
@@ -100,23 +100,23 @@ void cut_encoded(Plan& plan) {
   }
 }
 
-Plan encoded(Plan plan, const std::string& codec) {
-  for (Group& group : plan.groups) group.codec = codec;
+MessagePlan encoded(MessagePlan plan, const std::string& codec) {
+  for (MessageGroup& group : plan.groups) group.codec = codec;
   cut_encoded(plan);
   return plan;
 }
 
-Plan on_path(Path path, Plan plan) {
-  for (Group& group : plan.groups) group.path = path;
+MessagePlan on_path(Path path, MessagePlan plan) {
+  for (MessageGroup& group : plan.groups) group.path = path;
   if (path == Path::server && plan.window_bytes > 0)
     plan.window_bytes = std::max(plan.window_bytes, kServerWindow);
   return plan;
 }
 
-std::string to_string(const Plan& plan, const Model& model) {
+std::string to_string(const MessagePlan& plan, const Model& model) {
   int messages = 0;
   std::set<std::string> ways;
-  for (const Group& group : plan.groups) {
+  for (const MessageGroup& group : plan.groups) {
     messages += parts_of(model, group);
     ways.insert(group.codec == kUncompressed
                     ? std::string(name_of(group.path))

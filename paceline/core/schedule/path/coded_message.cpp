@@ -7,10 +7,10 @@
 namespace paceline::schedule {
 namespace {
 
+using compress::AveragedTensor;
 using compress::Averaging;
 using compress::Exchange;
 using compress::Member;
-using compress::Part;
 
 // Fills the place of a tensor that is averaged elsewhere.
 class Gap final : public Averaging {
@@ -96,9 +96,9 @@ std::size_t rows_of(const Tensor& tensor, std::size_t begin, std::size_t end) {
 }  // namespace
 
 std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, int message,
-                                 const Place& place) {
+                                 const MessageContext& place) {
   const Dispatch::Message& all = dispatch.messages()[static_cast<std::size_t>(message)];
-  const Group& group = dispatch.plan().groups[static_cast<std::size_t>(all.group)];
+  const MessageGroup& group = dispatch.plan().groups[static_cast<std::size_t>(all.group)];
   std::vector<PlacedPart> parts;
   for (int tensor = group.begin; tensor < group.end; ++tensor) {
     const std::size_t offset = dispatch.offset(tensor);

@@ -11,7 +11,7 @@
 
 namespace paceline::schedule {
 
-struct Place {
+struct MessageContext {
   int rank = 0, ranks = 1;
   std::uint64_t seed = 0;                                   // the run's seed
   std::shared_ptr<compress::SpareMemory> spares = nullptr;  // shared by all messages
@@ -19,7 +19,7 @@ struct Place {
 
 // A tensor, or the piece of it that lies in a message.
 struct PlacedPart {
-  compress::Part part;
+  compress::AveragedTensor part;
   int place = 0;          // the tensor's, in the send order
   std::size_t begin = 0;  // first element, in the tensor
   int offer = 0;          // the tensor's offer of the compression
@@ -28,7 +28,7 @@ struct PlacedPart {
 // or a tensor of unknown shape, is a matrix of two rows if its length is even, else a vector, which
 // travels whole.
 std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, int message,
-                                 const Place& place);
+                                 const MessageContext& place);
 
 // The averaging of a message's elements. Each part is averaged by itself with its own offer, small
 // ones as `compression` says.

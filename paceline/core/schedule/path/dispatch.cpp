@@ -12,11 +12,11 @@ constexpr std::size_t kBlock = 1024, kLongPart = 16 * kBlock;
 
 }  // namespace
 
-Dispatch::Dispatch(const Model& model, Plan plan, std::vector<std::size_t> element_bytes)
+Dispatch::Dispatch(const Model& model, MessagePlan plan, std::vector<std::size_t> element_bytes)
     : plan_(std::move(plan)), element_bytes_(std::move(element_bytes)) {
   check(plan_, model.size());
   element_bytes_.resize(plan_.groups.size(), sizeof(float));
-  for (const Group& group : plan_.groups) add_group(model, group);
+  for (const MessageGroup& group : plan_.groups) add_group(model, group);
   std::vector<std::size_t> sent(groups_.size());
   for (const int group : order()) {
     const auto g = static_cast<std::size_t>(group);
@@ -33,7 +33,7 @@ std::size_t Dispatch::begin_of_part(const Model& model, std::size_t group, std::
   const auto parts = static_cast<std::size_t>(groups_[group].parts);
   const std::size_t begin = elements * part / parts, length = elements / parts;
   if (part == parts || length < kLongPart) return begin;
-  const Group& planned = plan_.groups[group];
+  const MessageGroup& planned = plan_.groups[group];
   if (planned.codec != kUncompressed) {
     int place = planned.end - 1;
     while (offset(place) > begin) --place;
@@ -44,7 +44,7 @@ std::size_t Dispatch::begin_of_part(const Model& model, std::size_t group, std::
   return begin / kBlock * kBlock;
 }
 
-void Dispatch::add_group(const Model& model, const Group& group) {
+void Dispatch::add_group(const Model& model, const MessageGroup& group) {
   State state{.tensors = group.end - group.begin, .parts = parts_of(model, group)};
   for (int place = group.begin; place < group.end; ++place) {
     group_of_.push_back(static_cast<int>(groups_.size()));
@@ -62,8 +62,8 @@ std::vector<int> Dispatch::order() const {
     one_after_the_other.insert(one_after_the_other.end(), parts, static_cast<int>(g));
   }
   if (plan_.order.empty()) {
-    const bool has_priorities =
-        std::ranges::any_of(plan_.groups, [](const Group& g) { return g.priority.has_value(); });
+    const bool has_priorities = std::ranges::any_of(
+        plan_.groups, [](const MessageGroup& g) { return g.priority.has_value(); });
     PACELINE_CHECK(!has_priorities, "plan {} has priorities and no order: carry out ordered(plan)",
                    plan_.name);
     return one_after_the_other;

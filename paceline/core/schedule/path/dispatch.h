@@ -23,9 +23,9 @@ class Dispatch {
 
   // `element_bytes`: of each group's type; empty: all are f32. THROWS Error (misuse): the plan does
   // not fit the model, or has priorities and no order, or its order does not fit its messages.
-  Dispatch(const Model& model, Plan plan, std::vector<std::size_t> element_bytes = {});
+  Dispatch(const Model& model, MessagePlan plan, std::vector<std::size_t> element_bytes = {});
 
-  const Plan& plan() const { return plan_; }
+  const MessagePlan& plan() const { return plan_; }
   const std::vector<Message>& messages() const { return messages_; }  // in the plan's order
   int group_of(int place) const { return group_of_[static_cast<std::size_t>(place)]; }
   std::size_t elements(int group) const {
@@ -54,12 +54,12 @@ class Dispatch {
   std::size_t group_of_message(std::size_t message) const {
     return static_cast<std::size_t>(messages_[message].group);
   }
-  void add_group(const Model& model, const Group& group);
+  void add_group(const Model& model, const MessageGroup& group);
   std::size_t begin_of_part(const Model& model, std::size_t group, std::size_t part) const;
   std::vector<int> order() const;
   void begin_step();
 
-  Plan plan_;
+  MessagePlan plan_;
   std::vector<std::size_t> element_bytes_;  // by group
   std::vector<Message> messages_;
   std::vector<int> group_of_;                   // by place

@@ -27,9 +27,9 @@ std::vector<std::size_t> element_bytes_of(const std::vector<Buffer>& groups) {
   return bytes;
 }
 
-SendingWindow window_of(const Plan& plan) {
+SendingWindow window_of(const MessagePlan& plan) {
   const bool serves = std::ranges::any_of(
-      plan.groups, [](const Group& group) { return group.path == Path::server; });
+      plan.groups, [](const MessageGroup& group) { return group.path == Path::server; });
   return SendingWindow(serves ? SendingWindow::kThroughServers : SendingWindow::kAmongRanks);
 }
 
@@ -40,7 +40,7 @@ compress::Exchange mean_of(const Buffer& elements) {
 }  // namespace
 
 GradientPath::GradientPath(std::unique_ptr<MessageTransport> carriage, const Model& model,
-                           const Plan& plan, std::vector<Buffer> groups, std::uint64_t seed)
+                           const MessagePlan& plan, std::vector<Buffer> groups, std::uint64_t seed)
     : dispatch_(model, plan, element_bytes_of(groups)),
       buffers_(std::move(groups)),
       carriage_(std::move(carriage)),
@@ -65,12 +65,13 @@ GradientPath::GradientPath(std::unique_ptr<MessageTransport> carriage, const Mod
 }
 
 std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch,
-                                                        const Model& model, const Place& place) {
+                                                        const Model& model,
+                                                        const MessageContext& place) {
   const compress::Catalogue methods = compress::built_in_methods();
   std::vector<Coded> all;
   for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
     const auto g = static_cast<std::size_t>(dispatch.messages()[static_cast<std::size_t>(m)].group);
-    const Group& group = dispatch.plan().groups[g];
+    const MessageGroup& group = dispatch.plan().groups[g];
     Coded& coded = all.emplace_back();
     if (group.codec == kUncompressed) continue;
     auto compression = compress::parse_compression(group.codec, methods);

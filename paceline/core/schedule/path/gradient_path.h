@@ -48,8 +48,8 @@ class GradientPath {
   // order; the mean over the ranks replaces them there. The buffers must outlive this. `seed` is
   // that of the codecs' random numbers, the same on all ranks. THROWS Error (misuse): the plan does
   // not fit the model or the buffers, or needs servers or codecs that are not there.
-  GradientPath(std::unique_ptr<MessageTransport> carriage, const Model& model, const Plan& plan,
-               std::vector<Buffer> groups, std::uint64_t seed = 0);
+  GradientPath(std::unique_ptr<MessageTransport> carriage, const Model& model,
+               const MessagePlan& plan, std::vector<Buffer> groups, std::uint64_t seed = 0);
   // Destroying it in the middle of a step makes all ranks fail: end the step first.
   ~GradientPath();
   GradientPath(const GradientPath&) = delete;
@@ -108,7 +108,7 @@ class GradientPath {
   void start_ready_messages();
   void wait_in_order(std::size_t group);
   static std::vector<Coded> coded_of(const Dispatch& dispatch, const Model& model,
-                                     const Place& place);
+                                     const MessageContext& place);
   std::vector<compress::LivePart> live_parts(std::span<const std::uint32_t> numbers);
   std::vector<std::size_t> elements_by(std::span<const std::uint32_t> numbers) const;
   void send_messages();
@@ -146,7 +146,7 @@ class GradientPath {
   std::mutex call_mutex_;  // guards the carriage's calls and its end
   std::unique_ptr<MessageTransport> carriage_;
 
-  const Place place_;
+  const MessageContext place_;
   std::vector<Coded> coded_;  // one for each message
   std::vector<Work> works_;   // by message; used by a path that starts messages at once
 

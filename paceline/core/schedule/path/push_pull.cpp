@@ -12,9 +12,9 @@
 #include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/job_links.h"
-#include "paceline/core/server/regions/link_regions.h"
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/sum_worker.h"
+#include "paceline/core/server/regions/link_regions.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/server/table/table_spec.h"
 
@@ -66,8 +66,8 @@ class PushPull::Sums final : public job::JobExtension {
              .stall = links.stall_time,
              .rank = job.rank(),
              .tell = [](const std::string& line) { warn(line); }},
-            [this](const Failure& found) { return cause_of(found); }, {&region_owner, stage.bytes()},
-            part_bytes_of(links)),
+            [this](const Failure& found) { return cause_of(found); },
+            {&region_owner, stage.bytes()}, part_bytes_of(links)),
         run(job, kSumGroup, TableMembers::of_servers(job.world_size(), job.servers()).all(),
             machine) {}
 

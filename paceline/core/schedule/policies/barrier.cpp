@@ -5,7 +5,7 @@
 
 namespace paceline::schedule {
 
-Plan barrier(const Model& model, const PolicySettings& settings) {
+MessagePlan barrier(const Model& model, const PolicySettings& settings) {
   return plan_of("barrier", one_group(model.size()),
                  {.path = settings.path, .part_bytes = settings.part_bytes});
 }

@@ -7,7 +7,7 @@
 
 namespace paceline::schedule {
 
-Plan buckets(const Model& model, const BucketCaps& caps) {
+MessagePlan buckets(const Model& model, const BucketCaps& caps) {
   std::vector<Gradient> gradients;
   std::vector<int> order;
   for (int place = 0; place < model.size(); ++place) {

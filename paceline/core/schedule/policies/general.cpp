@@ -22,9 +22,9 @@ constexpr double kGain = 1e-6;            // a smaller relative gain is no impro
 constexpr double kAtTheBound = 1 + 1e-4;  // so near the bound a further search does not pay
 constexpr std::size_t kLeastWindow = 65536;
 
-int messages_of(const Model& model, const Plan& plan) {
+int messages_of(const Model& model, const MessagePlan& plan) {
   int messages = 0;
-  for (const Group& group : plan.groups) messages += parts_of(model, group);
+  for (const MessageGroup& group : plan.groups) messages += parts_of(model, group);
   return messages;
 }
 
@@ -35,7 +35,7 @@ class Mutation {
       : model_(model), costs_(costs), settings_(settings), numbers_(settings.seed) {}
 
   // Returns false if the random move changes nothing.
-  bool apply(Plan& plan) {
+  bool apply(MessagePlan& plan) {
     const std::size_t at = numbers_.below(plan.groups.size());
     switch (numbers_.below(8)) {
       case 0: return merge(plan, at);
@@ -56,20 +56,20 @@ class Mutation {
   }
 
   // The priority follows the group's end.
-  void end_at(Group& group, int end) const {
+  void end_at(MessageGroup& group, int end) const {
     group.end = end;
     if (group.priority) group.priority = model_.size() - end;
   }
 
-  bool merge(Plan& plan, std::size_t at) {
+  bool merge(MessagePlan& plan, std::size_t at) {
     if (at + 1 >= plan.groups.size()) return false;
     end_at(plan.groups[at], plan.groups[at + 1].end);
     plan.groups.erase(plan.groups.begin() + static_cast<std::ptrdiff_t>(at) + 1);
     return true;
   }
 
-  bool split(Plan& plan, std::size_t at) {
-    Group second = plan.groups[at];
+  bool split(MessagePlan& plan, std::size_t at) {
+    MessageGroup second = plan.groups[at];
     if (second.end - second.begin < 2) return false;
     const int middle = between(second.begin + 1, second.end);
     second.begin = middle;
@@ -78,7 +78,7 @@ class Mutation {
     return true;
   }
 
-  bool shift(Plan& plan, std::size_t at) {
+  bool shift(MessagePlan& plan, std::size_t at) {
     if (at + 1 >= plan.groups.size()) return false;
     const int middle = between(plan.groups[at].begin + 1, plan.groups[at + 1].end);
     end_at(plan.groups[at], middle);
@@ -90,25 +90,25 @@ class Mutation {
     return begin + static_cast<int>(numbers_.below(static_cast<std::uint64_t>(end - begin)));
   }
 
-  bool recode(Group& group) {
+  bool recode(MessageGroup& group) {
     if (costs_.codecs.size() < 2) return false;
     group.codec = costs_.codecs[numbers_.below(costs_.codecs.size())].name;
     return true;
   }
 
-  bool reroute(Group& group) const {
+  bool reroute(MessageGroup& group) const {
     if (settings_.only || !costs_.links.server) return false;
     group.path = group.path == Path::all_to_all ? Path::server : Path::all_to_all;
     return true;
   }
 
-  bool reorder(Group& group) {
+  bool reorder(MessageGroup& group) {
     if (!group.priority) return false;
     group.priority = std::max(0, *group.priority + any_of(std::array{-20, -3, 3, 20}));
     return true;
   }
 
-  bool resize_parts(Plan& plan, std::size_t at) {
+  bool resize_parts(MessagePlan& plan, std::size_t at) {
     const double factor = any_of(std::array{.5, 2.0, 4.0});
     const bool only_one = numbers_.below(2) == 0;
     for (std::size_t i = 0; i < plan.groups.size(); ++i) {
@@ -118,7 +118,7 @@ class Mutation {
     return true;
   }
 
-  bool resize_window(Plan& plan) {
+  bool resize_window(MessagePlan& plan) {
     plan.window_bytes =
         std::max(kLeastWindow, resized(plan.window_bytes, any_of(std::array{.5, 2.0})));
     return true;
@@ -137,7 +137,7 @@ class Mutation {
 
 GeneralPlan best_start(const Model& model, const Costs& costs, const GeneralSettings& settings) {
   GeneralPlan best{.plan = {}, .seconds = std::numeric_limits<double>::infinity(), .start = {}};
-  for (Plan& plan : starting_plans(model, costs, settings.only)) {
+  for (MessagePlan& plan : starting_plans(model, costs, settings.only)) {
     plan.crosses_barrier &= settings.crosses_barrier;
     cut_encoded(plan);
     const double seconds =
@@ -173,7 +173,7 @@ GeneralPlan general(const Model& model, const Costs& costs, const GeneralSetting
   Mutation mutation(model, costs, settings);
   double left = settings.most_simulations;
   while (left > 0 && best.seconds > enough) {
-    Plan changed = best.plan;
+    MessagePlan changed = best.plan;
     const bool is_change = mutation.apply(changed);
     cut_encoded(changed);
     const int messages = messages_of(model, changed);

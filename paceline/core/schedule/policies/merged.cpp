@@ -21,7 +21,7 @@ topology::Line transfer_line(const LinkCosts& links, Path path) {
 
 }  // namespace
 
-Plan merged(const Model& model, const LinkCosts& links, const MergedSettings& settings) {
+MessagePlan merged(const Model& model, const LinkCosts& links, const MergedSettings& settings) {
   const topology::Line transfer = transfer_line(links, settings.path);
   const auto ready = ready_times(model), bytes = sent_bytes(model);
   const Fusion fusion =

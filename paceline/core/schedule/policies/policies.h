@@ -24,14 +24,14 @@ struct PolicySettings {
 };
 
 // BSP: one message when the backward pass is over.
-Plan barrier(const Model& model, const PolicySettings& settings = {});
+MessagePlan barrier(const Model& model, const PolicySettings& settings = {});
 
 // WFBP: each tensor as soon as it is ready, in that order (Zhang et al., ATC 2017).
-Plan wait_free(const Model& model, const PolicySettings& settings = {});
+MessagePlan wait_free(const Model& model, const PolicySettings& settings = {});
 
 // DDP: neighbours share a bucket until the next one would lift it over its cap (Li et al., VLDB
 // 2020; order/buckets.h, which also knows several types of gradients).
-Plan buckets(const Model& model, const BucketCaps& caps = {});
+MessagePlan buckets(const Model& model, const BucketCaps& caps = {});
 
 enum class FusionRule : unsigned char { released, exact };
 struct MergedSettings {
@@ -41,7 +41,7 @@ struct MergedSettings {
 };
 // MG-WFBP: neighbours share a message if its start-up costs more than waiting (Shi, Chu, Li,
 // INFOCOM 2019). `exact` is the best plan of this kind; `released` repeats the authors' code.
-Plan merged(const Model& model, const LinkCosts& links, const MergedSettings& settings = {});
+MessagePlan merged(const Model& model, const LinkCosts& links, const MergedSettings& settings = {});
 
 struct PrioritySettings {
   Path path = Path::all_to_all;
@@ -51,7 +51,7 @@ struct PrioritySettings {
 };
 // P3 and ByteScheduler: tensors are cut into parts, and the tensors that the next forward pass
 // reads first overtake the rest (Jayarajan et al., MLSys 2019; Peng et al., SOSP 2019).
-Plan priority(const Model& model, const PrioritySettings& settings = {});
+MessagePlan priority(const Model& model, const PrioritySettings& settings = {});
 
 struct GeneralSettings {
   Conditions conditions = {};
@@ -62,7 +62,7 @@ struct GeneralSettings {
 };
 
 struct GeneralPlan {
-  Plan plan;  // called "general"
+  MessagePlan plan;  // called "general"
   double seconds = 0;
   std::string start;         // the starting plan that the search improved, "MG-WFBP" or "prio"
   double start_seconds = 0;  // its seconds: no starting plan is faster

@@ -24,7 +24,7 @@ struct Policy {
   bool chooses_codecs = false;  // among those whose costs are given; otherwise nothing is encoded
   // `crosses_barrier`: the next forward pass may start before all parameters are back. To be
   // carried out, a plan with priorities needs an order (ordered(), simulate.h).
-  Plan (*make)(const Model& model, const Costs& costs, bool crosses_barrier) = nullptr;
+  MessagePlan (*make)(const Model& model, const Costs& costs, bool crosses_barrier) = nullptr;
 };
 
 std::vector<Policy> built_in_policies();  // sorted by name

@@ -6,7 +6,7 @@
 
 namespace paceline::schedule {
 
-Plan priority(const Model& model, const PrioritySettings& settings) {
+MessagePlan priority(const Model& model, const PrioritySettings& settings) {
   return plan_of("priority", single_tensors(model.size()),
                  {.path = settings.path,
                   .part_bytes = settings.part_bytes,

@@ -32,7 +32,7 @@ class Starts {
       parts_.push_back(std::max(kLeastPart, times * start / links.all_reduce.beta));
   }
 
-  std::vector<Plan> all() {
+  std::vector<MessagePlan> all() {
     const Cuts fused =
         cuts_of(merged(model_, costs_.links, {.rule = FusionRule::exact, .path = path_}));
     for (const CodecCost& codec : costs_.codecs) {
@@ -59,7 +59,7 @@ class Starts {
   void add_mixtures() {
     const Cuts grains =
         buckets_of(model_, std::max(1048576.0, static_cast<double>(model_.bytes()) / kMostGrains));
-    Plan mixture{.name = "mixture"};
+    MessagePlan mixture{.name = "mixture"};
     for (const CodedGroup& group : mixed(grains).groups) {
       mixture.groups.push_back({.begin = grains[static_cast<std::size_t>(group.begin)],
                                 .end = grains[static_cast<std::size_t>(group.end)],
@@ -67,7 +67,7 @@ class Starts {
                                 .path = path_});
     }
     plans_.push_back(mixture);
-    for (Group& group : mixture.groups) {
+    for (MessageGroup& group : mixture.groups) {
       group.part_bytes = whole_bytes(parts_[1]);
       group.priority = model_.size() - group.end;
     }
@@ -99,18 +99,20 @@ class Starts {
   const Costs& costs_;
   Path path_;
   std::vector<double> parts_;  // bytes on the wire
-  std::vector<Plan> plans_;
+  std::vector<MessagePlan> plans_;
 };
 
 }  // namespace
 
-std::vector<Plan> starting_plans(const Model& model, const Costs& costs, std::optional<Path> only) {
-  std::vector<Plan> plans = survey_methods(model, costs.links);
+std::vector<MessagePlan> starting_plans(const Model& model, const Costs& costs,
+                                        std::optional<Path> only) {
+  std::vector<MessagePlan> plans = survey_methods(model, costs.links);
   for (const Path path : {Path::all_to_all, Path::server}) {
     if (path == Path::server && !costs.links.server) continue;
     std::ranges::move(Starts(model, costs, path).all(), std::back_inserter(plans));
   }
-  if (only) std::erase_if(plans, [&](const Plan& p) { return p.groups.front().path != *only; });
+  if (only)
+    std::erase_if(plans, [&](const MessagePlan& p) { return p.groups.front().path != *only; });
   return plans;
 }
 

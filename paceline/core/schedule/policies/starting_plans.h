@@ -13,7 +13,7 @@ namespace paceline::schedule {
 // They are the survey's seven, unchanged, so that the result is never slower than any of them;
 // fused, bucketed and single tensors in parts of several sizes with each codec of `costs`, with a
 // barrier and across it; and the best mixture of codecs.
-std::vector<Plan> starting_plans(const Model& model, const Costs& costs,
-                                 std::optional<Path> only = {});
+std::vector<MessagePlan> starting_plans(const Model& model, const Costs& costs,
+                                        std::optional<Path> only = {});
 
 }  // namespace paceline::schedule

@@ -7,16 +7,17 @@
 namespace paceline::schedule {
 namespace {
 
-Plan named(std::string name, Plan plan) {
+MessagePlan named(std::string name, MessagePlan plan) {
   plan.name = std::move(name);
   return plan;
 }
 
 }  // namespace
 
-std::vector<Plan> survey_methods(const Model& model, const LinkCosts& links, bool crosses_barrier) {
+std::vector<MessagePlan> survey_methods(const Model& model, const LinkCosts& links,
+                                        bool crosses_barrier) {
   const PolicySettings servers{.path = Path::server, .part_bytes = kServerPart};
-  std::vector<Plan> all;
+  std::vector<MessagePlan> all;
   if (links.server) all.push_back(named("BSP-PS", barrier(model, servers)));
   all.push_back(named("BSP-A2A", barrier(model)));
   if (links.server) all.push_back(named("WFBP-PS", wait_free(model, servers)));

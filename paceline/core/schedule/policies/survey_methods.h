@@ -13,7 +13,7 @@ namespace paceline::schedule {
 // MG-WFBP, ByteScheduler-PS, ByteScheduler-A2A. Without servers, only the four that need none.
 // `crosses_barrier` applies to ByteScheduler, as its paper describes it; the survey's scripts ran
 // it with a barrier.
-std::vector<Plan> survey_methods(const Model& model, const LinkCosts& links,
-                                 bool crosses_barrier = true);
+std::vector<MessagePlan> survey_methods(const Model& model, const LinkCosts& links,
+                                        bool crosses_barrier = true);
 
 }  // namespace paceline::schedule

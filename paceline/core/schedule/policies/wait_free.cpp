@@ -5,7 +5,7 @@
 
 namespace paceline::schedule {
 
-Plan wait_free(const Model& model, const PolicySettings& settings) {
+MessagePlan wait_free(const Model& model, const PolicySettings& settings) {
   return plan_of("wait_free", single_tensors(model.size()),
                  {.path = settings.path, .part_bytes = settings.part_bytes});
 }

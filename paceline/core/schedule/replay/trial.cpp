@@ -50,10 +50,10 @@ Trial::Trial(Communicator& group, const Model& model, TraceLog* trace, ComputeKe
       with_servers_(with_servers),
       memory_(group.allocate(model.bytes())) {}
 
-std::vector<Buffer> Trial::groups_of(const Plan& plan) {
+std::vector<Buffer> Trial::groups_of(const MessagePlan& plan) {
   std::vector<Buffer> groups;
   std::size_t at = 0;
-  for (const Group& group : plan.groups) {
+  for (const MessageGroup& group : plan.groups) {
     const auto bytes = static_cast<std::size_t>(bytes_of(model_, group));
     groups.push_back({memory_.bytes().data() + at, bytes / sizeof(float), Dtype::f32});
     at += bytes;
@@ -81,7 +81,8 @@ std::int64_t Trial::errors() {
   return wrong[0];
 }
 
-TrialRun Trial::run(const Plan& plan, int steps, const std::function<void(int step)>& on_step) {
+TrialRun Trial::run(const MessagePlan& plan, int steps,
+                    const std::function<void(int step)>& on_step) {
   TrialRun result;
   fill();
   const TraceScope scope(trace_, TraceLane::training,

@@ -38,10 +38,11 @@ class Trial {
   // Collective: runs one step to warm up, then `steps`. THROWS Error: misuse (the plan cannot be
   // carried out), or the failure that ended the communication.
   TrialRun run(
-      const Plan& plan, int steps, const std::function<void(int step)>& on_step = [](int) {});
+      const MessagePlan& plan, int steps,
+      const std::function<void(int step)>& on_step = [](int) {});
 
  private:
-  std::vector<Buffer> groups_of(const Plan& plan);
+  std::vector<Buffer> groups_of(const MessagePlan& plan);
   void fill();
   std::int64_t errors();
 

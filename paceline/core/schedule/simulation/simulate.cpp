@@ -61,7 +61,8 @@ struct Progress {
 
 class Iteration {
  public:
-  Iteration(const Model& model, const Costs& costs, const Plan& plan, const Conditions& conditions)
+  Iteration(const Model& model, const Costs& costs, const MessagePlan& plan,
+            const Conditions& conditions)
       : model_(model),
         plan_(plan),
         conditions_(conditions),
@@ -72,7 +73,7 @@ class Iteration {
     check(plan, model.size());
     window_ = plan.window_bytes > 0 ? static_cast<double>(plan.window_bytes) : kNever;
     credit_ = window_;
-    for (const Group& group : plan.groups) add(group, costs);
+    for (const MessageGroup& group : plan.groups) add(group, costs);
   }
 
   double run(double limit) {
@@ -106,7 +107,7 @@ class Iteration {
   enum class Stage { forward, gradient, encoded, next, barrier };
   enum Resource { kCompute, kEncoder, kUp, kDown, kDecoder, kResources };
 
-  void add(const Group& group, const Costs& costs) {
+  void add(const MessageGroup& group, const Costs& costs) {
     const CodecCost& codec = costs.codec(group.codec);
     GroupState state;
     state.bytes = bytes_of(model_, group);
@@ -381,7 +382,7 @@ class Iteration {
   }
 
   const Model& model_;
-  const Plan& plan_;
+  const MessagePlan& plan_;
   const Conditions& conditions_;
   const double forward_;
   const double processors_, processors_of_link_, compute_threads_;
@@ -407,17 +408,18 @@ class Iteration {
 
 }  // namespace
 
-double iteration_seconds(const Model& model, const Costs& costs, const Plan& plan,
+double iteration_seconds(const Model& model, const Costs& costs, const MessagePlan& plan,
                          const Conditions& conditions) {
   return iteration_seconds_within(kNever, model, costs, plan, conditions);
 }
 
 double iteration_seconds_within(double limit, const Model& model, const Costs& costs,
-                                const Plan& plan, const Conditions& conditions) {
+                                const MessagePlan& plan, const Conditions& conditions) {
   return Iteration(model, costs, plan, conditions).run(limit);
 }
 
-Plan ordered(Plan plan, const Model& model, const Costs& costs, const Conditions& conditions) {
+MessagePlan ordered(MessagePlan plan, const Model& model, const Costs& costs,
+                    const Conditions& conditions) {
   plan.order = Iteration(model, costs, plan, conditions).order();
   return plan;
 }

@@ -20,17 +20,18 @@ struct Conditions {
 // The seconds of an iteration: with a barrier, one lap until the last update; across the barrier,
 // the period of the steady state. Messages are not pre-empted, a group is delivered as a whole, and
 // ties go to the lower group. REQUIRES: a plan for this model (else misuse).
-double iteration_seconds(const Model& model, const Costs& costs, const Plan& plan,
+double iteration_seconds(const Model& model, const Costs& costs, const MessagePlan& plan,
                          const Conditions& conditions = {});
 
 // Does the same, but with a barrier it may give up and return infinity once the iteration has taken
 // longer than `limit`, for a search that has found a better plan.
 double iteration_seconds_within(double limit, const Model& model, const Costs& costs,
-                                const Plan& plan, const Conditions& conditions = {});
+                                const MessagePlan& plan, const Conditions& conditions = {});
 
 // Sets the plan's order to that in which its messages are handed to the link in a simulated
 // iteration. Every rank then sends in this order, whichever gradients become ready first: a late
 // message delays the next, and no agreement at run time is needed.
-Plan ordered(Plan plan, const Model& model, const Costs& costs, const Conditions& conditions = {});
+MessagePlan ordered(MessagePlan plan, const Model& model, const Costs& costs,
+                    const Conditions& conditions = {});
 
 }  // namespace paceline::schedule

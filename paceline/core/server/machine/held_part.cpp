@@ -26,7 +26,7 @@ Bytes before(std::uint64_t until, std::uint64_t begin, Bytes bytes) {
 }  // namespace
 
 Result<HeldPart> HeldPart::shared(RegionUser& user, int worker, const SumPiece& piece,
-                                    const SharedPart& lent) {
+                                  const SharedPart& lent) {
   HeldPart part;
   part.lent_ = lent;
   part.input_memory_ = user.segment(worker, lent.input.segment);

@@ -16,7 +16,7 @@ class HeldPart {
   explicit HeldPart(Bytes elements) : elements_(elements.begin(), elements.end()) {}
   // A failure (io): the worker shares no such memory.
   static Result<HeldPart> shared(RegionUser& user, int worker, const SumPiece& piece,
-                                   const SharedPart& lent);
+                                 const SharedPart& lent);
 
   bool is_lent() const { return input_memory_ != nullptr; }
   const std::byte* data() const {

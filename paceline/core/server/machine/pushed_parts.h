@@ -53,9 +53,9 @@ class PushedParts {
   struct Part {
     SumPiece piece;
     MutableBytes output;
-    std::optional<MutableBytes> place = {};        // on the stage
-    std::optional<transport::SharedRegion> own = {};       // the output, where it is lent
-    std::optional<transport::Extent> stored = {};  // by the server, if it was lent at all
+    std::optional<MutableBytes> place = {};           // on the stage
+    std::optional<transport::SharedRegion> own = {};  // the output, where it is lent
+    std::optional<transport::Extent> stored = {};     // by the server, if it was lent at all
   };
 
   static Key key_of(const SumPiece& piece) { return {piece.call, piece.begin}; }

@@ -31,7 +31,8 @@ Actions SumServer::on_message(int from, const Message& message, Time) {
   const auto kind = static_cast<SumKind>(message.kind);
   if (const auto asked = parse_missing_parts(message); kind == SumKind::ask && asked)
     return tell_missing(from, *asked);
-  if (kind != SumKind::push && kind != SumKind::shared) return drop("a message that no worker sends");
+  if (kind != SumKind::push && kind != SumKind::shared)
+    return drop("a message that no worker sends");
   const auto read = parse_sum_piece(message);
   if (!read) return drop(read.error().what);
   if (!may_hold(from, read.value().piece.channel))

@@ -20,8 +20,8 @@
 
 #include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/server/regions/regions.h"
 #include "paceline/core/server/machine/pushed_parts.h"
+#include "paceline/core/server/regions/regions.h"
 #include "paceline/core/server/wire/sum_piece.h"
 
 namespace paceline::server {
@@ -133,7 +133,7 @@ class SumWorker final : public machine::Machine {
   std::deque<SumCall> put_;  // guarded by mutex_
   std::map<Key, Open> open_;
   std::vector<ServerSums> sides_;  // by server
-  bool is_armed_ = false;    // the timer
+  bool is_armed_ = false;          // the timer
   machine::Time quiet_since_ = {};
   bool is_told_ = false;  // that it is quiet
   Question question_;

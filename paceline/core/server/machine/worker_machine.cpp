@@ -68,8 +68,8 @@ Actions WorkerMachine::assign(Bytes values, const RuleState& state) {
 
 bool WorkerMachine::can_push() const {
   return is_ready() && !is_pulling_ && may_push_ &&
-         std::ranges::all_of(sides_,
-                             [](const RangeState& one) { return one.pushes - one.answered < kWindow; });
+         std::ranges::all_of(
+             sides_, [](const RangeState& one) { return one.pushes - one.answered < kWindow; });
 }
 
 Actions WorkerMachine::push(Bytes values, double weight, const std::vector<double>& settings) {
@@ -236,7 +236,8 @@ void WorkerMachine::store(std::size_t range, const Packet& packet) {
 // are pulled again.
 void WorkerMachine::end_pull() {
   if (shape_.pacing.skips_steps()) {
-    const std::int64_t newest = std::ranges::max_element(sides_, {}, &RangeState::row_clock)->row_clock;
+    const std::int64_t newest =
+        std::ranges::max_element(sides_, {}, &RangeState::row_clock)->row_clock;
     ++pull_;
     for (std::size_t range = 0; range < sides_.size(); ++range) {
       if (sides_[range].row_clock == newest) continue;

@@ -10,12 +10,14 @@ std::optional<transport::SharedRegion> LinkRegionOwner::share(int server, Bytes 
   return generation_.segments().share(own);
 }
 
-void LinkRegionOwner::revoke(const std::vector<transport::SharedRegion>& outputs, const Failure& why) {
+void LinkRegionOwner::revoke(const std::vector<transport::SharedRegion>& outputs,
+                             const Failure& why) {
   generation_.fail(why);
   for (const transport::SharedRegion& output : outputs) generation_.take_back(output);
 }
 
-std::shared_ptr<const transport::SharedMemory> LinkRegionUser::segment(int worker, std::uint64_t id) {
+std::shared_ptr<const transport::SharedMemory> LinkRegionUser::segment(int worker,
+                                                                       std::uint64_t id) {
   transport::Link* const link = generation_.link(worker);
   return link == nullptr || id == 0 ? nullptr : link->memory(id);
 }

@@ -8,8 +8,8 @@
 namespace paceline::server {
 namespace {
 
-std::vector<Part> cut(std::size_t elements, std::size_t part_elements) {
-  std::vector<Part> parts;
+std::vector<ElementSpan> cut(std::size_t elements, std::size_t part_elements) {
+  std::vector<ElementSpan> parts;
   for (std::size_t at = 0; at < elements; at += part_elements)
     parts.push_back({at, std::min(part_elements, elements - at)});
   return parts;
@@ -30,23 +30,23 @@ std::vector<int> balanced_bins(const std::vector<std::size_t>& sizes, int bins) 
   return bin_of;
 }
 
-std::vector<Range> partition(std::size_t elements, int servers, std::size_t part_elements) {
+std::vector<TableRange> partition(std::size_t elements, int servers, std::size_t part_elements) {
   PACELINE_CHECK(elements > 0 && servers > 0 && part_elements > 0,
                  "a table of {} elements on {} servers in parts of {}: all three are at least 1",
                  elements, servers, part_elements);
-  const std::vector<Part> parts = cut(elements, part_elements);
+  const std::vector<ElementSpan> parts = cut(elements, part_elements);
   std::vector<std::size_t> sizes;
-  for (const Part& part : parts) sizes.push_back(part.count);
+  for (const ElementSpan& part : parts) sizes.push_back(part.count);
   const int bins = servers * kRangesPerServer;
   const std::vector<int> bin_of = balanced_bins(sizes, bins);
-  std::vector<Range> ranges(static_cast<std::size_t>(bins));
+  std::vector<TableRange> ranges(static_cast<std::size_t>(bins));
   for (std::size_t i = 0; i < ranges.size(); ++i) ranges[i].server = static_cast<int>(i) % servers;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    Range& range = ranges[static_cast<std::size_t>(bin_of[i])];
+    TableRange& range = ranges[static_cast<std::size_t>(bin_of[i])];
     range.parts.push_back(parts[i]);
     range.elements += parts[i].count;
   }
-  std::erase_if(ranges, [](const Range& range) { return range.parts.empty(); });
+  std::erase_if(ranges, [](const TableRange& range) { return range.parts.empty(); });
   return ranges;
 }
 

@@ -15,16 +15,16 @@ inline constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 inline constexpr int kRangesPerServer = 4;
 
 // Elements [begin, begin + count) of the table.
-struct Part {
+struct ElementSpan {
   std::size_t begin = 0, count = 0;
-  bool operator==(const Part&) const = default;
+  bool operator==(const ElementSpan&) const = default;
 };
 
-struct Range {
-  int server = 0;           // counted from 0
-  std::vector<Part> parts;  // ascending
+struct TableRange {
+  int server = 0;                  // counted from 0
+  std::vector<ElementSpan> parts;  // ascending
   std::size_t elements = 0;
-  bool operator==(const Range&) const = default;
+  bool operator==(const TableRange&) const = default;
 };
 
 // Largest first, equal ones in their order; each goes to the least loaded bin, the lowest of equal
@@ -35,6 +35,6 @@ std::vector<int> balanced_bins(const std::vector<std::size_t>& sizes, int bins);
 // The ranges that have elements, at most kRangesPerServer a server. Range i of all belongs to
 // server i % servers, so that consecutive parts lie on different servers. REQUIRES: elements,
 // servers and part_elements are at least 1.
-std::vector<Range> partition(std::size_t elements, int servers, std::size_t part_elements);
+std::vector<TableRange> partition(std::size_t elements, int servers, std::size_t part_elements);
 
 }  // namespace paceline::server

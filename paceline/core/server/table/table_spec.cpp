@@ -89,7 +89,7 @@ Result<> check_memory(const TableShape& shape, int member, std::size_t available
 
 std::vector<Bytes> TableShape::pieces(std::size_t range, Bytes table) const {
   std::vector<Bytes> pieces;
-  for (const Part& part : ranges[range].parts)
+  for (const ElementSpan& part : ranges[range].parts)
     pieces.push_back(table.subspan(part.begin * element_bytes(), part.count * element_bytes()));
   return pieces;
 }
@@ -103,7 +103,7 @@ std::vector<std::byte> TableShape::gathered(std::size_t range, Bytes table) cons
 }
 
 void TableShape::scatter(std::size_t range, Bytes elements, MutableBytes table) const {
-  for (const Part& part : ranges[range].parts) {
+  for (const ElementSpan& part : ranges[range].parts) {
     const std::size_t bytes = part.count * element_bytes();
     std::memcpy(table.data() + part.begin * element_bytes(), elements.data(), bytes);
     elements = elements.subspan(bytes);

@@ -42,7 +42,7 @@ struct TableShape {
   TableMembers members;
   RuleChoice rule;
   Pacing pacing;
-  std::vector<Range> ranges;
+  std::vector<TableRange> ranges;
 
   std::size_t element_bytes() const { return size_of(spec.dtype); }
   int server_of(std::size_t range) const {  // its member number

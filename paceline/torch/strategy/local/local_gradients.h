@@ -44,7 +44,7 @@ class LocalGradients : public replica::Synchrony {
   void drop_step();
   // The first gradient of a step is about to be made, or the step ends without one.
   virtual void begin_step() {}
-  void begin();                                        // calls it, once a step
+  void begin();                                       // calls it, once a step
   void end(const replica::ExchangeReport& exchange);  // of the step
 
   // The parameters that the program wrote since they were noted; null: nobody looks.

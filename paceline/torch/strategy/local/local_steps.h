@@ -51,7 +51,7 @@ class LocalSteps final : public LocalGradients {
 
 // The Synchrony of a strategy that is a LocalMethod.
 inline replica::MadeSynchrony local_steps(std::string name, const StrategyContext& context,
-                                           const MakeMethod& make) {
+                                          const MakeMethod& make) {
   return {std::make_unique<LocalSteps>(std::move(name), context, make)};
 }
 

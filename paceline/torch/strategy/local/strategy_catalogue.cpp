@@ -23,15 +23,15 @@ const std::vector<Strategy>& strategies() {
   return all;
 }
 
-std::string Choice::text() const {
+std::string StrategyChoice::text() const {
   const std::string values = text_of(strategy.settings, settings);
   return std::string(strategy.name) + (values.empty() ? "" : ":" + values);
 }
 
-Result<Choice> parse_strategy(std::string_view text) {
+Result<StrategyChoice> parse_strategy(std::string_view text) {
   auto choice = parse_named("synchrony", text, strategies());
   if (!choice) return choice.error();
-  return Choice{std::move(choice->entry), std::move(choice->settings)};
+  return StrategyChoice{std::move(choice->entry), std::move(choice->settings)};
 }
 
 }  // namespace paceline::strategy

@@ -66,13 +66,13 @@ std::vector<Strategy> server_strategies();    // one for each model of consisten
 const std::vector<Strategy>& strategies();    // both, sorted by name
 
 // A user's choice: a strategy and its settings.
-struct Choice {
+struct StrategyChoice {
   Strategy strategy;
   Settings settings;
   std::string text() const;  // "local_sgd:period=8,momentum=keep", with all settings
 };
 // Parses "NAME" or "NAME:SETTING=VALUE,SETTING=VALUE". A failure (misuse) says what is wrong and
 // lists the valid names.
-Result<Choice> parse_strategy(std::string_view text);
+Result<StrategyChoice> parse_strategy(std::string_view text);
 
 }  // namespace paceline::strategy

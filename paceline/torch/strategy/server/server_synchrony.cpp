@@ -266,7 +266,7 @@ void ServerSynchrony::end_report() {
 
 // --- between steps -------------------------------------------------------------------------------
 
-void ServerSynchrony::rest() {
+void ServerSynchrony::quiesce() {
   require_between_steps("finish");
   if (!table_) return;
   const at::NoGradGuard no_grad;
@@ -286,7 +286,7 @@ SynchronyState ServerSynchrony::state() {
     throw_misuse(c10::str("synchrony '", name(),
                           "' closes steps without some ranks, and has no state to save: save under "
                           "bsp, ssp, bounded_delay or asp"));
-  if (!rests_) rest();
+  if (!rests_) quiesce();
   return {.values = {{"rule", rule_name_}, {"steps", rule_state_.steps}},
           .own = packed(kept_tensors(rule_state_, weights_))};
 }

@@ -33,7 +33,7 @@ class ServerSynchrony final : public LocalGradients {
   bool keeps_gradients() const override { return true; }
   bool steps_together() const override { return pacing_.lead == 0 && !pacing_.skips_steps(); }
   void leave_out_step(replica::PerParameterOptimizers* updates) override;
-  void rest() override;
+  void quiesce() override;
   bool is_lockstep() const override;
   bool may_differ() const override { return true; }
   void write_consensus() override;

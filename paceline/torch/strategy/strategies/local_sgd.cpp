@@ -33,9 +33,9 @@ class LocalSgd final : public Periodic {
 };
 
 replica::MadeSynchrony local_or_post_local(const Settings& settings,
-                                            const StrategyContext& context) {
+                                           const StrategyContext& context) {
   if (const auto after = settings.as<std::int64_t>("after"); after > 0) {
-    Choice then{local_sgd(), settings};
+    StrategyChoice then{local_sgd(), settings};
     for (Settings::Value& value : then.settings.values)
       if (value.name == "after") value.value = 0;
     return {gradient::make_gradient_averaging(context.parts, context.group, context.job,

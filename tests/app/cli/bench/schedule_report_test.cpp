@@ -89,7 +89,7 @@ TEST(ScheduleTimeline, MessagesAreNamedByTheGradientsThatLieInThem) {
 }
 
 TEST(ScheduleTimeline, APartIsNamedByWhatLiesInItAlone) {
-  schedule::Plan plan = schedule::barrier(three());
+  schedule::MessagePlan plan = schedule::barrier(three());
   plan.groups[0].part_bytes = 3500000;
   EXPECT_THAT(message_titles(three(), plan),
               ElementsAre("message 1 of 2: gradients 1 to 3 (third to first), 3.50 MB",

@@ -6,7 +6,7 @@ namespace paceline::launch {
 namespace {
 
 // On one host.
-Place place(int rank, int ranks) {
+ProcessPlace place(int rank, int ranks) {
   return {.rank = rank, .local_rank = rank, .local_world_size = ranks};
 }
 
@@ -61,10 +61,10 @@ TEST(Environment, EachNameOccursOnce) {
 }
 
 TEST(Environment, ThreadsAreTheCoresOverTheRanksAndNoMoreThanItsOwn) {
-  const auto threads = [](const Place& place) {
+  const auto threads = [](const ProcessPlace& place) {
     return value(worker_environment({}, job_of(3), place), "OMP_NUM_THREADS");
   };
-  Place bound = place(0, 3);
+  ProcessPlace bound = place(0, 3);
   EXPECT_EQ(threads(bound), "2") << "8 / 3";
   bound.processors.insert(0);
   EXPECT_EQ(threads(bound), "1");

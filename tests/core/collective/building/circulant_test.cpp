@@ -23,7 +23,7 @@ TEST(Circulant, EveryRankDoesTheSameTurnedRound) {
   for (int ranks = 2; ranks <= 17; ++ranks) {
     const Program first = circulant_reduce_scatter({.ranks = ranks, .rank = 0});
     for (int by = 1; by < ranks; ++by) {
-      Part turned{{}, {}, ranks};
+      CompositionPart turned{{}, {}, ranks};
       for (int i = 0; i < ranks; ++i) {
         turned.ranks.push_back((i + by) % ranks);
         turned.chunks.push_back({(i + by) % ranks});

@@ -68,7 +68,7 @@ TEST(CommunicatorBits, ReproducibleIsTheBalancedTreeWhateverCarriesIt) {
         first.wait();
         ASSERT_TRUE(same_bits(values, wanted));
         // The same by reduce_scatter and all_gather.
-        const Range own =
+        const ElementRange own =
             Partition::even(kCount, ranks).chunks[static_cast<std::size_t>(job.rank())];
         values = input;
         const auto part = std::span(values).subspan(own.offset, own.count);

@@ -57,7 +57,7 @@ std::string with_count(std::string text, std::size_t count) {
   return text;
 }
 
-Range own_chunk(const Communicator& world, const Buffers& b) {
+ElementRange own_chunk(const Communicator& world, const Buffers& b) {
   return Partition::even(b.count, world.size()).chunks[static_cast<std::size_t>(world.rank())];
 }
 

@@ -94,7 +94,8 @@ void weighted_average(const Case& c) {
 
 template <typename T>
 void reduce_scatter(const Case& c, ReduceOp op) {
-  const Range own = Partition::even(c.count, c.ranks()).chunks[static_cast<std::size_t>(c.rank())];
+  const ElementRange own =
+      Partition::even(c.count, c.ranks()).chunks[static_cast<std::size_t>(c.rank())];
   const auto all = expected_by_index<T>(c.ranks(), op);
   const auto wanted = [&](std::size_t i) { return all(own.offset + i); };
   for (const bool in_place : {false, true}) {
@@ -112,7 +113,7 @@ void reduce_scatter(const Case& c, ReduceOp op) {
 template <typename T>
 void all_gather(const Case& c) {
   const Partition parts = Partition::even(c.count, c.ranks());
-  const Range own = parts.chunks[static_cast<std::size_t>(c.rank())];
+  const ElementRange own = parts.chunks[static_cast<std::size_t>(c.rank())];
   const auto wanted = [&](std::size_t i) {
     int owner = 0;
     while (i >= parts.chunks[static_cast<std::size_t>(owner)].offset +

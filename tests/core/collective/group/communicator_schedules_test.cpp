@@ -49,7 +49,8 @@ void legal_schedule(Job& job, std::uint64_t seed, Arena& arena) {
       next = {world.broadcast(buffer_of(values), root),
               all_right([=](std::size_t k) { return value<float>(root, k); })};
     } else if (operation == 3) {
-      const Range mine = Partition::even(count, size).chunks[static_cast<std::size_t>(job.rank())];
+      const ElementRange mine =
+          Partition::even(count, size).chunks[static_cast<std::size_t>(job.rank())];
       const auto part = values.subspan(mine.offset, mine.count);
       next = {world.reduce_scatter(const_buffer_of(values), buffer_of(part)), [=] {
                 return first_difference<float>(part, [&](std::size_t k) {
@@ -65,7 +66,8 @@ void legal_schedule(Job& job, std::uint64_t seed, Arena& arena) {
               ? all_right([=](std::size_t k) { return expected<float>(size, ReduceOp::sum, k); })
               : all_right([rank = job.rank()](std::size_t k) { return value<float>(rank, k); })};
     } else if (operation == 6) {
-      const Range mine = Partition::even(count, size).chunks[static_cast<std::size_t>(job.rank())];
+      const ElementRange mine =
+          Partition::even(count, size).chunks[static_cast<std::size_t>(job.rank())];
       const auto all = arena.take<float>(mine.count * ranks + ranks, draw(own, 2) == 0);
       next = {world.gather(const_buffer_of(values.first(count / ranks)),
                            buffer_of(all.first(count / ranks * ranks)), root),

@@ -20,16 +20,17 @@ topology::Topology loopback(int ranks) {
   return topology::one_host(ranks, 64, LinkClass::loopback);
 }
 
-TEST(Choice, IsTheSameOnEveryRank) {
+TEST(AlgorithmChoice, IsTheSameOnEveryRank) {
   for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
     for (const int ranks : {1, 2, 5, 16}) {
-      Choice first(built_in_algorithms(), determinism, loopback(ranks));
-      Choice other(built_in_algorithms(), determinism, loopback(ranks));
+      AlgorithmChoice first(built_in_algorithms(), determinism, loopback(ranks));
+      AlgorithmChoice other(built_in_algorithms(), determinism, loopback(ranks));
       for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter,
                                         Operation::all_gather, Operation::broadcast}) {
         for (std::size_t bytes = 0; bytes < (std::size_t{1} << 28); bytes = bytes * 3 + 1) {
-          const Candidate one = first.choose(operation, "", {.ranks = ranks, .rank = 0}, bytes);
-          const Candidate two =
+          const AlgorithmCandidate one =
+              first.choose(operation, "", {.ranks = ranks, .rank = 0}, bytes);
+          const AlgorithmCandidate two =
               other.choose(operation, "", {.ranks = ranks, .rank = ranks - 1}, bytes);
           const Algorithm &a = *one.algorithm, &b = *two.algorithm;
           EXPECT_EQ(a.name, b.name);
@@ -43,9 +44,9 @@ TEST(Choice, IsTheSameOnEveryRank) {
   }
 }
 
-TEST(Choice, ShortBuffersTakeFewRoundsAndLongOnesFewBytes) {
-  Choice choice(built_in_algorithms(), Determinism::reproducible, loopback(16));
-  const Candidate shortest = choice.choose(Operation::broadcast, "", {.ranks = 16}, 4);
+TEST(AlgorithmChoice, ShortBuffersTakeFewRoundsAndLongOnesFewBytes) {
+  AlgorithmChoice choice(built_in_algorithms(), Determinism::reproducible, loopback(16));
+  const AlgorithmCandidate shortest = choice.choose(Operation::broadcast, "", {.ranks = 16}, 4);
   EXPECT_EQ(shortest.algorithm->name, "binomial");
   const auto& longest =
       *choice.choose(Operation::all_reduce, "", {.ranks = 16}, 64 << 20).algorithm;
@@ -54,31 +55,32 @@ TEST(Choice, ShortBuffersTakeFewRoundsAndLongOnesFewBytes) {
     EXPECT_EQ(16 * sent, 2 * 15 * chunks) << longest.name << " sends more than it must";
 }
 
-TEST(Choice, OfTheSameMessagesTheFewestRoundingsAndTheLeastMemoryWin) {
+TEST(AlgorithmChoice, OfTheSameMessagesTheFewestRoundingsAndTheLeastMemoryWin) {
   for (const int ranks : {1, 2, 3, 5}) {  // bcube and hierarchical are direct there
-    Choice strict(built_in_algorithms(), Determinism::reproducible, loopback(ranks));
-    const Candidate chosen = strict.choose(Operation::all_reduce, "", {.ranks = ranks}, 64 << 20);
+    AlgorithmChoice strict(built_in_algorithms(), Determinism::reproducible, loopback(ranks));
+    const AlgorithmCandidate chosen =
+        strict.choose(Operation::all_reduce, "", {.ranks = ranks}, 64 << 20);
     EXPECT_EQ(chosen.algorithm->name, "direct");
   }
   const Catalogue rings = {testing::built_in(Operation::all_reduce, "blueconnect"),
                            testing::built_in(Operation::all_reduce, "ring")};
-  Choice fast(rings, Determinism::fast, loopback(7));
+  AlgorithmChoice fast(rings, Determinism::fast, loopback(7));
   EXPECT_EQ(fast.choose(Operation::all_reduce, "", {.ranks = 7}, 64 << 20).algorithm->name, "ring");
 }
 
-TEST(Choice, OfTheSamePriceTheFewestConnectionsWin) {
+TEST(AlgorithmChoice, OfTheSamePriceTheFewestConnectionsWin) {
   const Catalogue two = {testing::built_in(Operation::all_gather, "circulant"),
                          testing::built_in(Operation::all_gather, "recursive_doubling")};
   for (const int ranks : {4, 8, 16}) {
-    Choice choice(two, Determinism::reproducible, loopback(ranks));
+    AlgorithmChoice choice(two, Determinism::reproducible, loopback(ranks));
     const auto all = choice.candidates(Operation::all_gather, {.ranks = ranks}, 256 << 10);
     EXPECT_EQ(all[0].seconds, all[1].seconds);
     EXPECT_EQ(all[0].algorithm->name, "recursive_doubling");
   }
 }
 
-TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
-  Choice choice(built_in_algorithms(), Determinism::fast, loopback(4));
+TEST(AlgorithmChoice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
+  AlgorithmChoice choice(built_in_algorithms(), Determinism::fast, loopback(4));
   const auto failure =
       failure_of([&] { choice.choose(Operation::all_reduce, "rign", {.ranks = 4}, 100); });
   EXPECT_EQ(failure.fault, Fault::misuse);
@@ -89,11 +91,11 @@ TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   }
 }
 
-TEST(Choice, NamesAreThoseThatCanBeHad) {
+TEST(AlgorithmChoice, NamesAreThoseThatCanBeHad) {
   const Catalogue catalogue = built_in_algorithms();
   for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
     for (const int ranks : {1, 4, 5}) {
-      Choice choice(catalogue, determinism, loopback(ranks));
+      AlgorithmChoice choice(catalogue, determinism, loopback(ranks));
       for (const bool one_rounding : {false, true}) {
         const Shape shape{.ranks = ranks};
         for (const Algorithm& a : catalogue) {
@@ -108,10 +110,10 @@ TEST(Choice, NamesAreThoseThatCanBeHad) {
   }
 }
 
-TEST(Choice, OfAnAllToAllWithCountsIsNoAlgorithmThatNeedsEqualOnes) {
+TEST(AlgorithmChoice, OfAnAllToAllWithCountsIsNoAlgorithmThatNeedsEqualOnes) {
   constexpr std::size_t kWithCounts = 0;
   for (int ranks = 1; ranks <= 33; ++ranks) {
-    Choice choice(built_in_algorithms(), Determinism::fast, loopback(ranks));
+    AlgorithmChoice choice(built_in_algorithms(), Determinism::fast, loopback(ranks));
     const auto chosen = [&](std::size_t bytes) {
       return choice.choose(Operation::all_to_all, "", {.ranks = ranks}, bytes).algorithm;
     };
@@ -126,8 +128,8 @@ TEST(Choice, OfAnAllToAllWithCountsIsNoAlgorithmThatNeedsEqualOnes) {
   }
 }
 
-TEST(Choice, ReproducibleRefusesAnotherOrder) {
-  Choice strict(built_in_algorithms(), Determinism::reproducible, loopback(4));
+TEST(AlgorithmChoice, ReproducibleRefusesAnotherOrder) {
+  AlgorithmChoice strict(built_in_algorithms(), Determinism::reproducible, loopback(4));
   const auto failure =
       failure_of([&] { strict.choose(Operation::all_reduce, "ring", {.ranks = 4}, 100); });
   EXPECT_EQ(failure.fault, Fault::misuse);
@@ -136,11 +138,11 @@ TEST(Choice, ReproducibleRefusesAnotherOrder) {
             "ring");
 }
 
-TEST(Choice, WhatDoesNotFitIsRefused) {
+TEST(AlgorithmChoice, WhatDoesNotFitIsRefused) {
   Catalogue pairs_only = {testing::built_in(Operation::all_reduce, "direct")};
   pairs_only[0].fits = [](const Shape& shape) { return shape.ranks == 2; };
-  Choice two(pairs_only, Determinism::fast, loopback(2));
-  Choice three(pairs_only, Determinism::fast, loopback(3));
+  AlgorithmChoice two(pairs_only, Determinism::fast, loopback(2));
+  AlgorithmChoice three(pairs_only, Determinism::fast, loopback(3));
   EXPECT_EQ(two.choose(Operation::all_reduce, "direct", {.ranks = 2}, 100).algorithm->name,
             "direct");
   for (const std::string_view name : {"direct", ""}) {
@@ -150,19 +152,20 @@ TEST(Choice, WhatDoesNotFitIsRefused) {
   }
 }
 
-TEST(Choice, SixteenBitSumsAreRoundedOnceWhereThatIsPromised) {
+TEST(AlgorithmChoice, SixteenBitSumsAreRoundedOnceWhereThatIsPromised) {
   for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
     for (const int ranks : {1, 2, 5, 16}) {
-      Choice choice(built_in_algorithms(), determinism, loopback(ranks));
+      AlgorithmChoice choice(built_in_algorithms(), determinism, loopback(ranks));
       for (const Operation operation :
            {Operation::all_reduce, Operation::reduce_scatter, Operation::reduce}) {
         for (std::size_t bytes = 0; bytes < (std::size_t{1} << 28); bytes = bytes * 7 + 1) {
-          const Candidate chosen = choice.choose(operation, "", {.ranks = ranks}, bytes, true);
+          const AlgorithmCandidate chosen =
+              choice.choose(operation, "", {.ranks = ranks}, bytes, true);
           EXPECT_TRUE(chosen.algorithm->rounds_once);
         }
       }
     }
-    Choice choice(built_in_algorithms(), determinism, loopback(4));
+    AlgorithmChoice choice(built_in_algorithms(), determinism, loopback(4));
     const auto failure = failure_of(
         [&] { choice.choose(Operation::all_reduce, "binomial", {.ranks = 4}, 100, true); });
     EXPECT_THAT(failure.what, HasSubstr("rounds partial sums of 16-bit types"));
@@ -171,19 +174,19 @@ TEST(Choice, SixteenBitSumsAreRoundedOnceWhereThatIsPromised) {
   }
 }
 
-TEST(Choice, IsTheCheapestOfItsCandidates) {
+TEST(AlgorithmChoice, IsTheCheapestOfItsCandidates) {
   const auto two_hosts = topology::several_hosts({{0, 1, 2}, {3, 4, 5}}, {2, 2});
   for (const auto& topology : {loopback(6), two_hosts, topology::separate_hosts(6), loopback(16),
                                topology::one_host(4, 2, LinkClass::memory)}) {
-    Choice choice(built_in_algorithms(), Determinism::fast, topology);
+    AlgorithmChoice choice(built_in_algorithms(), Determinism::fast, topology);
     const Shape shape{.ranks = topology.ranks()};
     for (std::size_t bytes = 4; bytes <= (64 << 20); bytes *= 16) {
       const auto all = choice.candidates(Operation::all_reduce, shape, bytes);
-      EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Candidate::seconds));
-      const Candidate chosen = choice.choose(Operation::all_reduce, "", shape, bytes);
+      EXPECT_TRUE(std::ranges::is_sorted(all, {}, &AlgorithmCandidate::seconds));
+      const AlgorithmCandidate chosen = choice.choose(Operation::all_reduce, "", shape, bytes);
       EXPECT_EQ(chosen.algorithm, all[0].algorithm);
       EXPECT_EQ(chosen.piece_bytes, all[0].piece_bytes);
-      for (const Candidate& other : all) {
+      for (const AlgorithmCandidate& other : all) {
         const auto named =
             choice.choose(Operation::all_reduce, other.algorithm->name, shape, bytes);
         EXPECT_EQ(named.piece_bytes, other.piece_bytes) << "by name the segments are the same";
@@ -192,7 +195,7 @@ TEST(Choice, IsTheCheapestOfItsCandidates) {
   }
 }
 
-TEST(Choice, ABoundLeavesOutNoneThatIsCheaper) {
+TEST(AlgorithmChoice, ABoundLeavesOutNoneThatIsCheaper) {
   for (const LinkClass link : {LinkClass::memory, LinkClass::loopback}) {
     for (const int ranks : {3, 8, 24}) {
       for (const int cores : {2, 64}) {
@@ -201,11 +204,11 @@ TEST(Choice, ABoundLeavesOutNoneThatIsCheaper) {
         for (const Operation operation :
              {Operation::all_reduce, Operation::all_gather, Operation::broadcast, Operation::gather,
               Operation::all_to_all}) {
-          Choice choice(built_in_algorithms(), Determinism::fast, topology);
-          Choice all(built_in_algorithms(), Determinism::fast, topology);
+          AlgorithmChoice choice(built_in_algorithms(), Determinism::fast, topology);
+          AlgorithmChoice all(built_in_algorithms(), Determinism::fast, topology);
           for (const std::size_t bytes : {1, 4, 100, 70'000}) {
-            const Candidate chosen = choice.choose(operation, "", shape, bytes);
-            const Candidate best = all.candidates(operation, shape, bytes).front();
+            const AlgorithmCandidate chosen = choice.choose(operation, "", shape, bytes);
+            const AlgorithmCandidate best = all.candidates(operation, shape, bytes).front();
             EXPECT_EQ(chosen.algorithm->name, best.algorithm->name)
                 << name_of(operation) << ", " << ranks << " ranks, " << bytes << " bytes";
             EXPECT_EQ(chosen.seconds, best.seconds);
@@ -219,7 +222,7 @@ TEST(Choice, ABoundLeavesOutNoneThatIsCheaper) {
 // Counts the programs that are made of it.
 int built = 0;
 
-TEST(Choice, MakesNoProgramsOfWhatCannotBeTheCheapest) {
+TEST(AlgorithmChoice, MakesNoProgramsOfWhatCannotBeTheCheapest) {
   constexpr int kRanks = 64;
   Catalogue two = {testing::built_in(Operation::all_reduce, "direct"),
                    testing::built_in(Operation::all_reduce, "recursive_doubling")};
@@ -228,14 +231,15 @@ TEST(Choice, MakesNoProgramsOfWhatCannotBeTheCheapest) {
     ++built;
     return direct.build(shape);
   };
-  Choice choice(two, Determinism::reproducible, loopback(kRanks));
+  AlgorithmChoice choice(two, Determinism::reproducible, loopback(kRanks));
   const auto chosen = [&](std::size_t bytes) {
     return choice.choose(Operation::all_reduce, "", {.ranks = kRanks}, bytes).algorithm->name;
   };
   EXPECT_EQ(chosen(4096), "recursive_doubling");
   EXPECT_EQ(chosen(4), "recursive_doubling") << "also where some chunks may be empty";
   EXPECT_EQ(built, 0);
-  Choice crowded(two, Determinism::reproducible, topology::one_host(kRanks, 2, LinkClass::memory));
+  AlgorithmChoice crowded(two, Determinism::reproducible,
+                          topology::one_host(kRanks, 2, LinkClass::memory));
   EXPECT_EQ(crowded.choose(Operation::all_reduce, "", {.ranks = kRanks}, 4).algorithm->name,
             "recursive_doubling");
   EXPECT_EQ(built, 0) << "two cores do the work of all";
@@ -243,10 +247,10 @@ TEST(Choice, MakesNoProgramsOfWhatCannotBeTheCheapest) {
   EXPECT_GE(built, kRanks);
 }
 
-TEST(Choice, DoesNotDependOnWhichRootWasAskedForFirst) {
+TEST(AlgorithmChoice, DoesNotDependOnWhichRootWasAskedForFirst) {
   const auto uneven = topology::several_hosts({{0}, {1, 2, 3, 4}}, {2, 2});
-  Choice forwards(built_in_algorithms(), Determinism::fast, uneven);
-  Choice backwards(built_in_algorithms(), Determinism::fast, uneven);
+  AlgorithmChoice forwards(built_in_algorithms(), Determinism::fast, uneven);
+  AlgorithmChoice backwards(built_in_algorithms(), Determinism::fast, uneven);
   for (int root = 0; root < 5; ++root) {
     const auto one = forwards.choose(Operation::broadcast, "", {.ranks = 5, .root = root}, 5000);
     const auto two =
@@ -256,9 +260,9 @@ TEST(Choice, DoesNotDependOnWhichRootWasAskedForFirst) {
 }
 
 // The figures of one host in docs/benchmarks.md.
-TEST(Choice, TwoRanksInMemoryExchangeShortBuffersAndShareTheWorkOnLongOnes) {
-  Choice choice(built_in_algorithms(), Determinism::reproducible,
-                topology::one_host(2, 2, LinkClass::memory));
+TEST(AlgorithmChoice, TwoRanksInMemoryExchangeShortBuffersAndShareTheWorkOnLongOnes) {
+  AlgorithmChoice choice(built_in_algorithms(), Determinism::reproducible,
+                         topology::one_host(2, 2, LinkClass::memory));
   const auto name = [&](std::size_t bytes) {
     return choice.choose(Operation::all_reduce, "", {.ranks = 2}, bytes).algorithm->name;
   };
@@ -267,25 +271,27 @@ TEST(Choice, TwoRanksInMemoryExchangeShortBuffersAndShareTheWorkOnLongOnes) {
     EXPECT_EQ(name(bytes), "direct") << bytes;
 }
 
-TEST(Choice, AnotherProfileMayChooseAnother) {
+TEST(AlgorithmChoice, AnotherProfileMayChooseAnother) {
   topology::Profile dear_messages, dear_bytes;
   dear_messages.link(LinkClass::loopback) = topology::LinkPrices::straight(1, 0);
   dear_bytes.link(LinkClass::loopback) = topology::LinkPrices::straight(0, 1);
   const auto name = [](const topology::Profile& profile) {
-    Choice choice(built_in_algorithms(), Determinism::reproducible, loopback(8), profile);
+    AlgorithmChoice choice(built_in_algorithms(), Determinism::reproducible, loopback(8), profile);
     return choice.choose(Operation::all_reduce, "", {.ranks = 8}, 4096).algorithm->name;
   };
   EXPECT_NE(name(dear_messages), name(dear_bytes));
 }
 
-TEST(Choice, PiecesFitIntoAFrameAndAreNotAllHeader) {
+TEST(AlgorithmChoice, PiecesFitIntoAFrameAndAreNotAllHeader) {
   for (const LinkClass link : {LinkClass::memory, LinkClass::loopback}) {
     for (const int ranks : {1, 2, 7, 16}) {
-      Choice choice(built_in_algorithms(), Determinism::fast, topology::one_host(ranks, 64, link));
+      AlgorithmChoice choice(built_in_algorithms(), Determinism::fast,
+                             topology::one_host(ranks, 64, link));
       for (const Operation operation : {Operation::all_reduce, Operation::broadcast,
                                         Operation::all_to_all, Operation::reduce_scatter}) {
         for (std::size_t bytes = 0; bytes < (std::size_t{1} << 33); bytes = bytes * 9 + 1) {
-          for (const Candidate& one : choice.candidates(operation, {.ranks = ranks}, bytes)) {
+          for (const AlgorithmCandidate& one :
+               choice.candidates(operation, {.ranks = ranks}, bytes)) {
             EXPECT_LE(one.piece_bytes, transport::kLongestPayload);
             EXPECT_GE(one.piece_bytes, 16U << 10);
           }

@@ -310,7 +310,7 @@ std::vector<Program> two_levels(int each) {
   std::vector<Program> programs;
   for (int rank = 0; rank < ranks; ++rank) {
     const int local = rank % each, host = rank / each;
-    Part row{.of_chunks = ranks}, column{.of_chunks = ranks};
+    CompositionPart row{.of_chunks = ranks}, column{.of_chunks = ranks};
     for (int i = 0; i < each; ++i) {
       row.ranks.push_back(host * each + i);
       row.chunks.push_back({2 * i, 2 * i + 1});

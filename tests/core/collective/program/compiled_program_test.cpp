@@ -10,10 +10,10 @@ namespace {
 
 using namespace testing;
 
-TEST(Plan, NumbersMessagesAlikeOnBothSides) {
+TEST(ProgramPlan, NumbersMessagesAlikeOnBothSides) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     for (const int ranks : rank_counts(algorithm, 9)) {
-      std::vector<std::shared_ptr<const Plan>> plans;
+      std::vector<std::shared_ptr<const ProgramPlan>> plans;
       for (const Program& program : programs_of(algorithm, ranks))
         plans.push_back(make_plan(program, ranks));
       for (int from = 0; from < ranks; ++from) {
@@ -29,7 +29,7 @@ TEST(Plan, NumbersMessagesAlikeOnBothSides) {
   }
 }
 
-TEST(Plan, KnowsWhereEachMessageIsTaken) {
+TEST(ProgramPlan, KnowsWhereEachMessageIsTaken) {
   for (const Program& program : programs_of(built_in(Operation::all_reduce, "direct"), 5)) {
     const auto plan = make_plan(program, 5);
     for (std::size_t peer = 0; peer < 5; ++peer) {
@@ -45,7 +45,7 @@ TEST(Plan, KnowsWhereEachMessageIsTaken) {
 }
 
 // A call of all_to_all may not cost every rank a chunk for each pair of ranks.
-TEST(Plan, OfTouchedChunksIsNoLargerThanTheProgramsStepsAndNamesTheSameChunks) {
+TEST(ProgramPlan, OfTouchedChunksIsNoLargerThanTheProgramsStepsAndNamesTheSameChunks) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     if (algorithm.operation != Operation::all_to_all) continue;
     for (const int ranks : {1, 2, 5, 32, 128}) {
@@ -76,7 +76,7 @@ TEST(Plan, OfTouchedChunksIsNoLargerThanTheProgramsStepsAndNamesTheSameChunks) {
   }
 }
 
-TEST(Plan, AViewEndsWithTheLastReductionThatReadsIt) {
+TEST(ProgramPlan, AViewEndsWithTheLastReductionThatReadsIt) {
   const Slot view = scratch(0, 0), sum = output(0);
   const Program program{.chunks = 1,
                         .scratch_places = 1,
@@ -87,7 +87,7 @@ TEST(Plan, AViewEndsWithTheLastReductionThatReadsIt) {
   EXPECT_EQ(make_plan(program, 2)->rounds[0][0].view_until, 2);
 }
 
-TEST(Plan, WhatIsSentOrCopiedOnIsNoView) {
+TEST(ProgramPlan, WhatIsSentOrCopiedOnIsNoView) {
   const Slot place = scratch(0, 0);
   for (const Step& reader : {send(1, place), store(1, place, output(0)), copy(place, output(0))}) {
     const Program program{.chunks = 1, .scratch_places = 1, .rounds = {{recv(1, place)}, {reader}}};
@@ -97,7 +97,7 @@ TEST(Plan, WhatIsSentOrCopiedOnIsNoView) {
   EXPECT_EQ(make_plan(into_output, 2)->rounds[0][0].view_until, -1);
 }
 
-TEST(Plan, AWriteEndsAView) {
+TEST(ProgramPlan, AWriteEndsAView) {
   const Slot place = scratch(0, 0);
   const Program program{
       .chunks = 1,

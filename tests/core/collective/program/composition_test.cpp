@@ -137,7 +137,7 @@ Program by_hosts(const Shape& shape, const std::vector<std::vector<int>>& hosts)
     return Shape{.ranks = static_cast<int>(ranks.size()),
                  .rank = static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin())};
   };
-  const auto whole = [](const std::vector<int>& ranks) { return Part{ranks, {{0}}, 1}; };
+  const auto whole = [](const std::vector<int>& ranks) { return CompositionPart{ranks, {{0}}, 1}; };
   const bool one_host = hosts.size() == 1;
   const Program up =
       on(whole(local), built_in(Operation::reduce, "binomial").build(place(local, shape.rank)));
@@ -174,8 +174,8 @@ TEST(Composition, ChunksOfAPartMayStandForSeveral) {
   const auto ring = built_in(Operation::all_reduce, "ring");
   EXPECT_EQ(fault_of_all(Operation::all_reduce, 3,
                          [&](const Shape& shape) {
-                           const Part some{all_of(3), {{0, 1, 2}, {3}, {}}, 7};
-                           const Part rest{all_of(3), {{6}, {4}, {5}}, 7};
+                           const CompositionPart some{all_of(3), {{0, 1, 2}, {3}, {}}, 7};
+                           const CompositionPart rest{all_of(3), {{6}, {4}, {5}}, 7};
                            const Program program = ring.build(shape);
                            return side_by_side({on(some, program), on(rest, program)});
                          }),
@@ -188,7 +188,7 @@ TEST(Composition, RanksOfAPartMayStandInAnyOrder) {
                          [&](const Shape& shape) {
                            const std::vector<int> order{2, 0, 3, 1};
                            const auto at = std::ranges::find(order, shape.rank) - order.begin();
-                           const Part part{order, {{0}, {1}, {2}, {3}}, 4};
+                           const CompositionPart part{order, {{0}, {1}, {2}, {3}}, 4};
                            return on(part,
                                      direct.build({.ranks = 4, .rank = static_cast<int>(at)}));
                          }),

@@ -13,7 +13,7 @@ constexpr std::size_t kCounts[] = {0, 1, 2, 3, 7, 16, 17, 1000, 1003, 65537};
 // Chunks lie one after the other, from 0 to the end.
 void expect_contiguous(const Partition& partition, std::size_t count) {
   std::size_t end = 0;
-  for (const Range& chunk : partition.chunks) {
+  for (const ElementRange& chunk : partition.chunks) {
     EXPECT_EQ(chunk.offset, end);
     end += chunk.count;
   }
@@ -36,7 +36,8 @@ TEST(Partition, MakesChunksThatDifferByOneAtMostAndNeverGrow) {
       const std::size_t first = partition.chunks.front().count,
                         last = partition.chunks.back().count;
       EXPECT_LE(first - last, 1u);
-      EXPECT_TRUE(std::ranges::is_sorted(partition.chunks, std::ranges::greater(), &Range::count));
+      EXPECT_TRUE(
+          std::ranges::is_sorted(partition.chunks, std::ranges::greater(), &ElementRange::count));
       EXPECT_EQ(partition.longest(), first);
     }
   }
@@ -44,12 +45,12 @@ TEST(Partition, MakesChunksThatDifferByOneAtMostAndNeverGrow) {
 
 TEST(Partition, LeavesChunksEmptyWhenThereAreFewerElements) {
   const Partition partition = Partition::even(2, 4);
-  EXPECT_EQ(partition.chunks, (std::vector<Range>{{0, 1}, {1, 1}, {2, 0}, {2, 0}}));
+  EXPECT_EQ(partition.chunks, (std::vector<ElementRange>{{0, 1}, {1, 1}, {2, 0}, {2, 0}}));
 }
 
 TEST(Partition, OfCountsKeepsThemInOrderAlsoEmptyOnes) {
   const Partition partition = Partition::of({5, 0, 7});
-  EXPECT_EQ(partition.chunks, (std::vector<Range>{{0, 5}, {5, 0}, {5, 7}}));
+  EXPECT_EQ(partition.chunks, (std::vector<ElementRange>{{0, 5}, {5, 0}, {5, 7}}));
   EXPECT_EQ(partition.count(), 12u);
   EXPECT_EQ(partition.longest(), 7u);
   EXPECT_EQ(Partition::of({}).count(), 0u);
@@ -60,7 +61,7 @@ TEST(Partition, SegmentsTogetherAreThePartition) {
   for (const Partition& whole : {Partition::even(1003, 7), Partition::of({0, 5, 1, 100})}) {
     for (const int segments : {1, 2, 3, 8}) {
       std::vector<std::size_t> end;
-      for (const Range& chunk : whole.chunks) end.push_back(chunk.offset);
+      for (const ElementRange& chunk : whole.chunks) end.push_back(chunk.offset);
       for (int i = 0; i < segments; ++i) {
         const Partition piece = whole.segment(i, segments);
         ASSERT_EQ(piece.chunks.size(), whole.chunks.size());
@@ -79,7 +80,7 @@ TEST(Partition, SegmentsTogetherAreThePartition) {
 TEST(Partition, PiecesOfOneLengthTogetherAreThePartition) {
   const Partition whole = Partition::of({0, 5, 1, 100});
   std::vector<std::size_t> end;
-  for (const Range& chunk : whole.chunks) end.push_back(chunk.offset);
+  for (const ElementRange& chunk : whole.chunks) end.push_back(chunk.offset);
   for (int i = 0; i < 15; ++i) {
     const Partition piece = whole.piece(i, 7);
     for (std::size_t c = 0; c < end.size(); ++c) {

@@ -60,8 +60,10 @@ TEST(Counters, OneAfterTheOtherAddsUpAndSideBySideIsAsDeepAsTheDeepest) {
   for (const Program& program : programs_of(ring, 5)) {
     one.push_back(program);
     twice.push_back(in_sequence({program, program}));
-    const Part low{.ranks = {0, 1, 2, 3, 4}, .chunks = {{0}, {1}, {2}, {3}, {4}}, .of_chunks = 10};
-    const Part high{.ranks = {0, 1, 2, 3, 4}, .chunks = {{5}, {6}, {7}, {8}, {9}}, .of_chunks = 10};
+    const CompositionPart low{
+        .ranks = {0, 1, 2, 3, 4}, .chunks = {{0}, {1}, {2}, {3}, {4}}, .of_chunks = 10};
+    const CompositionPart high{
+        .ranks = {0, 1, 2, 3, 4}, .chunks = {{5}, {6}, {7}, {8}, {9}}, .of_chunks = 10};
     beside.push_back(side_by_side({on(low, program), on(high, program)}));
   }
   const Counters once = count_of(one);

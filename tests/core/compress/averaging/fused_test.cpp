@@ -18,7 +18,7 @@ struct Shape {
 };
 const std::vector<Shape> kTensors = {{20, 9}, {1, 0}, {3, 5}, {111, 7}};
 
-Part part_of(std::size_t tensor, int rank, int ranks) {
+AveragedTensor part_of(std::size_t tensor, int rank, int ranks) {
   return {.tensor = static_cast<std::uint32_t>(10 + tensor),
           .rows = kTensors[tensor].rows,
           .columns = kTensors[tensor].columns,
@@ -31,7 +31,7 @@ AveragingRun fused_run(const Compression& chosen, int ranks) {
   return {ranks, [&](int rank) {
             std::vector<Member> members;
             for (std::size_t t = 0; t < kTensors.size(); ++t) {
-              const Part part = part_of(t, rank, ranks);
+              const AveragedTensor part = part_of(t, rank, ranks);
               members.push_back({part, chosen.method.make(part, chosen.settings)});
             }
             return fused(std::move(members));
@@ -107,7 +107,7 @@ TEST(FusedTensors, TellWhoseStateIsWhose) {
 }
 
 TEST(FusedTensors, OfMethodsWhoseExchangesDifferAreRefused) {
-  const Part part{.columns = 10};
+  const AveragedTensor part{.columns = 10};
   std::vector<Member> members;
   for (const char* text : {"fp16", "bf16"}) {
     const Compression chosen = chosen_by(text);

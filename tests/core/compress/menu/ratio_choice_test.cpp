@@ -172,7 +172,7 @@ Compression compression_of(std::string_view text) {
   return parse_compression(text, built_in_methods()).value();
 }
 
-const Part kPart{.rows = 64, .columns = 512};
+const AveragedTensor kPart{.rows = 64, .columns = 512};
 
 std::vector<float> gradient() {
   return test::gradients_of(1, kPart.elements(), 21).front();
@@ -230,7 +230,7 @@ TEST(TriedOffers, OfLongerMessagesLoseLess) {
 }
 
 TEST(TriedOffers, AreOneOfWhatIsNotCompressedAndInfinitelyBadOfWhatIsNotFinite) {
-  const Part vector{.rows = 1, .columns = 100000};
+  const AveragedTensor vector{.rows = 1, .columns = 100000};
   const auto whole = tried_offers(compression_of("top_k:ratio=0.01/0.1"), vector,
                                   std::vector<float>(vector.elements()));
   ASSERT_EQ(whole.size(), 1u);

@@ -101,7 +101,7 @@ TEST(CompressionText, WhoseMenuIsWrongIsRefused) {
 }
 
 // The first exchange of an averaging shows whether it is dense.
-bool is_dense(const Compression& compression, const Part& part) {
+bool is_dense(const Compression& compression, const AveragedTensor& part) {
   std::vector<float> gradient(part.elements());
   const auto exchange = compression.averaging(part)->begin(gradient, 0);
   return exchange->output.data == buffer_of(gradient).data;
@@ -118,7 +118,7 @@ TEST(Compression, IsForMatricesThatAreLongEnough) {
 
 TEST(Compression, IsByTheOfferOfATensor) {
   const Compression menu = parsed("top_k:ratio=0.01/0.5,min_compress_bytes=0");
-  const Part part{.rows = 10, .columns = 100};
+  const AveragedTensor part{.rows = 10, .columns = 100};
   std::vector<std::size_t> bytes;
   for (int offer = 0; offer < menu.offers(); ++offer) {
     std::vector<float> gradient(part.elements());

@@ -24,7 +24,7 @@ class Kept {
   Kept(std::vector<std::size_t> lengths, int rank, int ranks, float begin_with) {
     std::size_t begin = 0;
     for (const std::size_t length : lengths) {
-      const Part part{.rows = 1, .columns = length, .rank = rank, .ranks = ranks};
+      const AveragedTensor part{.rows = 1, .columns = length, .rank = rank, .ranks = ranks};
       const std::size_t owned =
           first_element_of(length, ranks, rank + 1) - first_element_of(length, ranks, rank);
       parts_.push_back({.tensor = 0, .begin = begin, .part = part, .compression = kMethod});
@@ -49,7 +49,7 @@ class Kept {
   // Adds what this rank holds back of the mean of each element, times the ranks.
   void add_to(std::vector<double>& held_back) const {
     for (std::size_t p = 0; p < parts_.size(); ++p) {
-      const Part& part = parts_[p].part;
+      const AveragedTensor& part = parts_[p].part;
       const std::size_t owned = first_element_of(part.columns, part.ranks, part.rank);
       for (std::size_t i = 0; i < own_[p].size(); ++i) held_back[parts_[p].begin + i] += own_[p][i];
       for (std::size_t i = 0; i < owners_[p].size(); ++i)
@@ -80,7 +80,7 @@ TEST(StateTransfer, TheSamePartsGetTheirVeryBitsAndTheRestZeros) {
 }
 
 TEST(StateTransfer, AFactorKeepsTheColumnsThatItStillHas) {
-  const Part part{.rows = 8, .columns = 5};
+  const AveragedTensor part{.rows = 8, .columns = 5};
   std::vector<float> saved(3 * 5);
   std::iota(saved.begin(), saved.end(), 1.0F);
   for (const std::size_t columns : {1u, 3u, 4u}) {
@@ -121,7 +121,7 @@ TEST(StateTransfer, HoweverPartsAreCutAnewWhatIsHeldBackOfTheMeanStaysTheSame) {
 
 TEST(StateTransfer, ValuesOfAnotherNameSharingOrMatrixAreLeftBehind) {
   std::vector<float> velocity(100, 1), factor(20, 2), target(100), momentum(100), other(20);
-  const Part part{.rows = 10, .columns = 10};
+  const AveragedTensor part{.rows = 10, .columns = 10};
   const std::vector<LivePart> from = {{.tensor = 0,
                                        .part = part,
                                        .compression = kMethod,

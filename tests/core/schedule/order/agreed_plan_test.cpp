@@ -13,11 +13,12 @@ namespace {
 
 TEST(AgreedPlan, EveryRankHasRank0s) {
   const Model model = resnet_50();
-  for (Plan plan : {barrier(model), priority(model), wait_free(model, {.path = Path::server})}) {
+  for (MessagePlan plan :
+       {barrier(model), priority(model), wait_free(model, {.path = Path::server})}) {
     plan.groups.back().codec = "fp16";
     plan.order = {2, 0, 1};
     test::run_ranks(3, [&](Job& job) {
-      const Plan own = job.rank() == 0 ? plan : Plan();
+      const MessagePlan own = job.rank() == 0 ? plan : MessagePlan();
       EXPECT_EQ(agreed(job.world(), own), plan);
     });
   }

@@ -35,8 +35,8 @@ std::vector<float> gradient_of(std::size_t elements, int rank) {
 }
 
 // The gradients on each rank after a step.
-std::vector<std::vector<float>> averaged(const std::string& text, const Plan& plan, int ranks,
-                                         const Model& model = mixed_model()) {
+std::vector<std::vector<float>> averaged(const std::string& text, const MessagePlan& plan,
+                                         int ranks, const Model& model = mixed_model()) {
   const auto methods = compress::built_in_methods();
   const auto compression = compress::parse_compression(text, methods).value();
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
@@ -77,7 +77,7 @@ std::vector<float> mean_of(int ranks, const Model& model = mixed_model()) {
 
 TEST(CodedMessage, EveryMethodEndsWithTheSameBitsOnAllRanksWhateverIsFusedOrCut) {
   const Model model = mixed_model();
-  for (const Plan& plan :
+  for (const MessagePlan& plan :
        {barrier(model), wait_free(model), plan_of("cut", {0, 2, 6}, {.part_bytes = 50000})}) {
     for (const auto& method : compress::built_in_methods()) {
       for (const int ranks : test::is_brief() ? std::vector{2} : std::vector{1, 2, 3}) {
@@ -95,7 +95,7 @@ TEST(CodedMessage, PiecesOfAMatrixAreMatricesWhoseColumnsACodecKnows) {
   const Model model{
       .name = "long",
       .tensors = {{.bytes = 4 * 512 * 4608, .rows = 512}, {.bytes = 4 * 1024 * 784, .rows = 1024}}};
-  for (const Plan& plan : {wait_free(model), barrier(model)}) {
+  for (const MessagePlan& plan : {wait_free(model), barrier(model)}) {
     const Dispatch dispatch(model, encoded(plan, "one_bit:means=columns"));
     ASSERT_GT(dispatch.messages().size(), 2u);
     std::size_t elements = 0;
@@ -126,7 +126,7 @@ TEST(CodedMessage, AMatrixAloneInItsMessageIsApproximatedAndAHigherRankComesNear
       .name = "matrices",
       .tensors = {{.bytes = 4 * 200 * 100, .rows = 200}, {.bytes = 4 * 150 * 200, .rows = 150}}};
   const auto mean = mean_of(2, model);
-  for (const Plan& plan : {wait_free(model), barrier(model)}) {
+  for (const MessagePlan& plan : {wait_free(model), barrier(model)}) {
     const auto low = averaged("power_sgd:rank=1", plan, 2, model);
     const auto high = averaged("power_sgd:rank=8", plan, 2, model);
     EXPECT_EQ(low[1], low[0]) << plan.name;
@@ -139,7 +139,7 @@ TEST(CodedMessage, AMatrixAloneInItsMessageIsApproximatedAndAHigherRankComesNear
 TEST(CodedMessage, ThePartsOfAPlanHaveDifferentNumbersHoweverManyAMessageHolds) {
   Model model{.name = "many", .tensors = {}};
   for (int t = 0; t < 300; ++t) model.tensors.push_back({.bytes = 4 * 10, .rows = 2});
-  for (const Plan& plan :
+  for (const MessagePlan& plan :
        {barrier(model), wait_free(model), plan_of("some", {0, 40, 240, 300}, {})}) {
     const Dispatch dispatch(model, plan);
     std::set<std::uint32_t> numbers;
@@ -250,7 +250,7 @@ TEST(CodedMessage, EveryNumberOfEveryMethodMayDifferFromTensorToTensor) {
       if (!setting.words.empty()) continue;
       const std::string text = fmt::format("{}:{}={}/{}", method.name, setting.name,
                                            setting.standard, other_value(setting));
-      for (const Plan& plan :
+      for (const MessagePlan& plan :
            {barrier(model), plan_of("cut", one_group(4), {.part_bytes = 50000})}) {
         const auto results = averaged(text, plan, 2, model);
         EXPECT_EQ(results[1], results[0]) << text;
@@ -265,7 +265,7 @@ TEST(CodedMessage, SmallTensorsAndVectorsAreExactAndTheRestIsAsPreciseAsItsCodec
   const Model model = mixed_model();
   for (const int ranks : {2, 4}) {
     const auto mean = mean_of(ranks);
-    for (const Plan& plan : {barrier(model), wait_free(model)}) {
+    for (const MessagePlan& plan : {barrier(model), wait_free(model)}) {
       const auto half = averaged("fp16", plan, ranks).front();
       const Dispatch dispatch(model, plan);
       std::size_t at = 0;

@@ -22,7 +22,7 @@ Model model_of_random_sizes(SeededNumbers& numbers) {
   return model;
 }
 
-Plan random_plan(const Model& model, SeededNumbers& numbers) {
+MessagePlan random_plan(const Model& model, SeededNumbers& numbers) {
   Cuts cuts = {0};
   for (int place = 1; place <= model.size(); ++place) {
     if (place == model.size() || numbers.below(2) == 0) cuts.push_back(place);
@@ -65,7 +65,7 @@ TEST(Dispatch, SendsEachMessageOnceInThePlansOrderWhateverHappensWhen) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     SeededNumbers numbers(test::seed(seed));
     const Model model = model_of_random_sizes(numbers);
-    Plan plan = random_plan(model, numbers);
+    MessagePlan plan = random_plan(model, numbers);
     std::vector<int> order;
     const Dispatch by_itself(model, plan);
     for (const auto& message : by_itself.messages()) order.push_back(message.group);
@@ -150,7 +150,7 @@ Model three_tensors() {
 
 TEST(Dispatch, PrioritiesWithoutAnOrderAndOrdersOfOtherMessagesAreMisuse) {
   const Model model = three_tensors();
-  Plan plan = priority(model, {.part_bytes = 200});
+  MessagePlan plan = priority(model, {.part_bytes = 200});
   EXPECT_THROW(Dispatch(model, plan), Error);
   for (const std::vector<int>& order : std::vector<std::vector<int>>{
            {0, 0, 1, 1, 2}, {0, 0, 1, 1, 2, 2, 2}, {0, 0, 0, 1, 2, 2}, {0, 0, 1, 1, 2, 3}}) {

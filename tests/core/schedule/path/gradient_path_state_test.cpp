@@ -30,10 +30,10 @@ Model matrices(int offer = 0) {
 }
 
 // A plan of whole groups, and one of a group that is cut.
-Plan whole(const std::string& codec) {
+MessagePlan whole(const std::string& codec) {
   return plan_of("whole", single_tensors(3), {.codec = codec});
 }
-Plan cut(const std::string& codec) {
+MessagePlan cut(const std::string& codec) {
   return plan_of("cut", one_group(3), {.part_bytes = 4000, .codec = codec});
 }
 
@@ -60,7 +60,7 @@ std::vector<float> brought(int rank, int step) {
 // One rank's training on a path of its own: gradients by seed, means kept.
 class Training {
  public:
-  Training(Job& job, const Plan& plan, int offer = 0)
+  Training(Job& job, const MessagePlan& plan, int offer = 0)
       : rank_(job.rank()),
         values_(kElements),
         path_(carriage_in_lanes(job.world()), matrices(offer), plan, buffers(plan), 3) {}
@@ -81,10 +81,10 @@ class Training {
   static constexpr std::array<std::uint32_t, 3> kNumbers = {2, 1, 0};
 
  private:
-  std::vector<Buffer> buffers(const Plan& plan) {
+  std::vector<Buffer> buffers(const MessagePlan& plan) {
     std::vector<Buffer> buffers;
     std::size_t at = 0;
-    for (const Group& group : plan.groups) {
+    for (const MessageGroup& group : plan.groups) {
       const auto count = static_cast<std::size_t>(bytes_of(matrices(), group)) / 4;
       buffers.push_back(buffer_of(std::span(values_).subspan(at, count)));
       at += count;
@@ -100,7 +100,7 @@ class Training {
 // Three steps by the first offer, three by the second, one whole: then nothing is held back.
 TEST(GradientPathState, WhateverOffersATensorHadAllOfItHasArrivedOnceItTravelsWhole) {
   const std::string codec = "top_k:ratio=0.05/0.2,min_compress_bytes=1000";
-  for (const Plan& plan : {whole(codec), cut(codec)}) {
+  for (const MessagePlan& plan : {whole(codec), cut(codec)}) {
     test::run_ranks(2, [&](Job& job) {
       std::vector<double> told(kElements);
       std::vector<std::byte> saved;
@@ -128,7 +128,7 @@ TEST(GradientPathState, WhateverOffersATensorHadAllOfItHasArrivedOnceItTravelsWh
 TEST(GradientPathState, TrainingThatWasSavedAndLoadedEndsWithTheBitsOfOneThatWasNot) {
   for (const int ranks : test::is_brief() ? std::vector{2} : std::vector{1, 2, 3}) {
     for (const std::string& codec : compressions()) {
-      for (const Plan& plan : {whole(codec), cut(codec)}) {
+      for (const MessagePlan& plan : {whole(codec), cut(codec)}) {
         test::run_ranks(ranks, [&](Job& job) {
           Training at_one_go(job, plan);
           at_one_go.train(0, 6);

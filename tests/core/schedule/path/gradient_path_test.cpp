@@ -33,24 +33,24 @@ Model small_model() {
   return model;
 }
 
-std::vector<Plan> plans() {
+std::vector<MessagePlan> plans() {
   const Model model = small_model();
   const Costs costs = {.links = costs_of({.workers = 3, .servers = Servers::none})};
-  std::vector<Plan> all = {
+  std::vector<MessagePlan> all = {
       barrier(model),
       wait_free(model),
       merged(model, costs.links),
       priority(model, {.part_bytes = 9000, .window_bytes = 20000}),
       priority(model, {.part_bytes = 9000, .window_bytes = 20000, .crosses_barrier = false}),
       plan_of("split", single_tensors(model.size()), {.part_bytes = 4000})};
-  for (Plan& plan : all) plan = ordered(plan, model, costs);
+  for (MessagePlan& plan : all) plan = ordered(plan, model, costs);
   return all;
 }
 
 // The gradients of a rank in a step, in one vector, in send order.
 struct Gradients {
-  Gradients(const Model& model, const Plan& plan) : plan_(plan) {
-    for (const Group& group : plan.groups) {
+  Gradients(const Model& model, const MessagePlan& plan) : plan_(plan) {
+    for (const MessageGroup& group : plan.groups) {
       for (int place = group.begin; place < group.end; ++place)
         counts_.push_back(model.sent(place).bytes / 4);
       groups_.emplace_back(static_cast<std::size_t>(bytes_of(model, group)) / 4);
@@ -74,13 +74,13 @@ struct Gradients {
   }
 
  private:
-  const Plan& plan_;
+  const MessagePlan& plan_;
   std::vector<std::size_t> counts_;
   std::vector<std::vector<float>> groups_;
 };
 
 // The gradients on each rank after three steps, summed on servers where the options have some.
-std::vector<std::vector<float>> trained(const Plan& plan, int ranks,
+std::vector<std::vector<float>> trained(const MessagePlan& plan, int ranks,
                                         const LocalWorldOptions& options, int lanes = kLanes) {
   const Model model = small_model();
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
@@ -113,7 +113,7 @@ float mean_of_ranks(const std::vector<float>& values) {
 }
 
 // The expected gradients by the definition: the mean of the values of each rank's fill().
-std::vector<float> means(const Plan& plan, int ranks) {
+std::vector<float> means(const MessagePlan& plan, int ranks) {
   const Model model = small_model();
   const Dispatch dispatch(model, plan);
   std::vector<float> result;
@@ -138,10 +138,10 @@ std::vector<float> means(const Plan& plan, int ranks) {
 TEST(GradientPath, EveryPlanGivesTheSameBitsOnServers) {
   for (const int ranks : test::is_brief() ? std::vector{3} : std::vector{1, 2, 3}) {
     for (const int servers : test::is_brief() ? std::vector{2} : std::vector{1, 2}) {
-      for (const Plan& plan : plans()) {
+      for (const MessagePlan& plan : plans()) {
         const auto expected = means(plan, ranks);
         for (const int lanes : {1, kLanes}) {
-          const Plan on_servers = on_path(Path::server, plan);
+          const MessagePlan on_servers = on_path(Path::server, plan);
           for (const auto& result : trained(on_servers, ranks, {.servers = servers}, lanes))
             EXPECT_EQ(result, expected) << plan.name << ", " << servers << " servers";
         }
@@ -151,10 +151,10 @@ TEST(GradientPath, EveryPlanGivesTheSameBitsOnServers) {
 }
 
 TEST(GradientPath, CodesAreSummedOnServersWithTheBitsOfTheRanks) {
-  for (const Plan& plan : plans()) {
+  for (const MessagePlan& plan : plans()) {
     for (const char* codec : {"fp16", "bf16", "int8", "top_k:ratio=0.01"}) {
       if (test::is_brief() && plan.name != "priority") continue;
-      const Plan coded = encoded(plan, codec);
+      const MessagePlan coded = encoded(plan, codec);
       const auto among_ranks = trained(coded, 3, {});
       EXPECT_EQ(trained(on_path(Path::server, coded), 3, {.servers = 2}), among_ranks)
           << plan.name << ", " << codec;
@@ -163,7 +163,7 @@ TEST(GradientPath, CodesAreSummedOnServersWithTheBitsOfTheRanks) {
 }
 
 TEST(GradientPath, AGroupTakesThePathThatThePlanSays) {
-  Plan plan = wait_free(small_model());
+  MessagePlan plan = wait_free(small_model());
   const auto expected = means(plan, 2);
   for (std::size_t group = 0; group < plan.groups.size(); group += 2)
     plan.groups[group].path = Path::server;
@@ -182,7 +182,7 @@ TEST(GradientPath, ServersSumWhatAllWorkersPushAndNoPart) {
 TEST(GradientPath, EveryPlanGivesTheBitsOfTheMeanOnEveryRank) {
   for (const int ranks : test::is_brief() ? std::vector{3} : std::vector{1, 2, 3}) {
     for (const auto& options : {kShared, kTcp}) {
-      for (const Plan& plan : plans()) {
+      for (const MessagePlan& plan : plans()) {
         const auto expected = means(plan, ranks);
         for (const int lanes : test::is_brief() ? std::vector{kLanes} : std::vector{1, 2, kLanes}) {
           for (const auto& result : trained(plan, ranks, options, lanes))
@@ -217,7 +217,7 @@ TEST(GradientPath, CodedGroupsEndNearTheMeanWithTheSameBitsOnEveryRankBesidePlai
                             {"gtop_k:ratio=0.1", 0.15}}) {
     // One codec of linear bytes and one that selects take all ways of a path.
     if (test::is_brief() && each.codec != "int8" && each.codec != "gtop_k:ratio=0.1") continue;
-    for (Plan plan : plans()) {
+    for (MessagePlan plan : plans()) {
       SCOPED_TRACE(plan.name + " " + each.codec);
       const auto expected = means(plan, 3);
       for (std::size_t g = 0; g < plan.groups.size(); g += 2)
@@ -228,7 +228,7 @@ TEST(GradientPath, CodedGroupsEndNearTheMeanWithTheSameBitsOnEveryRankBesidePlai
       ASSERT_EQ(results.front().size(), expected.size());
       std::size_t at = 0;
       for (int step = 0; step < 3; ++step) {
-        for (const Group& group : plan.groups) {
+        for (const MessageGroup& group : plan.groups) {
           const auto count = static_cast<std::size_t>(bytes_of(small_model(), group)) / 4;
           const auto got = std::span(results.front()).subspan(at, count),
                      mean = std::span(expected).subspan(at, count);
@@ -243,7 +243,7 @@ TEST(GradientPath, CodedGroupsEndNearTheMeanWithTheSameBitsOnEveryRankBesidePlai
 
 TEST(GradientPath, AValueThatOverflowsOnOneRankIsToldOnAll) {
   const Model model = small_model();
-  Plan plan = barrier(model);
+  MessagePlan plan = barrier(model);
   plan.groups[0].codec = "fp16:min_compress_bytes=1000";
   test::run_ranks(3, [&](Job& job) {
     Gradients gradients(model, plan);
@@ -264,7 +264,7 @@ TEST(GradientPath, AValueThatOverflowsOnOneRankIsToldOnAll) {
 TEST(GradientPath, WaitsForTheGroupAloneThatIsAskedFor) {
   const Model model = small_model();
   test::run_ranks(2, [&](Job& job) {
-    const Plan plan = wait_free(model);
+    const MessagePlan plan = wait_free(model);
     Gradients gradients(model, plan);
     GradientPath path(carriage_in_lanes(job.world()), model, plan, gradients.buffers());
     path.ready(0);
@@ -278,7 +278,7 @@ TEST(GradientPath, WaitsForTheGroupAloneThatIsAskedFor) {
 
 TEST(GradientPath, GroupsOfSeveralTypesTravelInOneLane) {
   Model model{.name = "two", .tensors = {{.bytes = 4 * 300}, {.bytes = 8 * 500}}};
-  const Plan plan = wait_free(model);  // the second tensor goes first
+  const MessagePlan plan = wait_free(model);  // the second tensor goes first
   test::run_ranks(2, [&](Job& job) {
     std::vector<double> doubles(500, job.rank() + 0.1);
     std::vector<float> floats(300, static_cast<float>(job.rank()));
@@ -314,7 +314,8 @@ class Noting final : public MessageTransport {
 
 TEST(GradientPath, MessagesOfOneLaneStartInThePlansOrderAsSoonAsTheyAreReady) {
   const Model model = small_model();
-  const Plan plan = wait_free(model);  // send order: 500, 12000, 7, 40000, 1, 1000, 3 elements
+  const MessagePlan plan =
+      wait_free(model);  // send order: 500, 12000, 7, 40000, 1, 1000, 3 elements
   test::run_ranks(2, [&](Job& job) {
     Gradients gradients(model, plan);
     std::vector<std::size_t> started;
@@ -332,7 +333,7 @@ TEST(GradientPath, MessagesOfOneLaneStartInThePlansOrderAsSoonAsTheyAreReady) {
 
 TEST(GradientPath, ARankThatLeavesInTheMiddleOfAStepIsNamedByTheOthers) {
   const Model model = small_model();
-  for (const Plan& plan : plans()) {
+  for (const MessagePlan& plan : plans()) {
     test::run_ranks(3, kTcp, [&](Job& job) {
       Gradients gradients(model, plan);
       std::optional<Failure> failure;
@@ -357,17 +358,17 @@ TEST(GradientPath, ARankThatLeavesInTheMiddleOfAStepIsNamedByTheOthers) {
 TEST(GradientPath, PlansThatItCannotCarryAreMisuse) {
   const Model model = small_model();
   test::run_ranks(1, [&](Job& job) {
-    Plan servers = wait_free(model, {.path = Path::server});
-    Plan coded = wait_free(model);
+    MessagePlan servers = wait_free(model, {.path = Path::server});
+    MessagePlan coded = wait_free(model);
     coded.groups[0].codec = "fp17";
-    Plan torn = wait_free(model);
+    MessagePlan torn = wait_free(model);
     torn.groups.pop_back();
-    for (const Plan& plan : {servers, coded, torn}) {
+    for (const MessagePlan& plan : {servers, coded, torn}) {
       Gradients gradients(model, plan);
       EXPECT_THROW(GradientPath(carriage_in_lanes(job.world()), model, plan, gradients.buffers()),
                    Error);
     }
-    const Plan plan = wait_free(model);
+    const MessagePlan plan = wait_free(model);
     EXPECT_THROW(GradientPath(carriage_in_lanes(job.world()), model, plan, {}), Error);
   });
 }
@@ -377,9 +378,9 @@ TEST(GradientPath, PowerSgdFactorsATensorThatIsLongerThanTheMessagesOfOthersAsAW
   constexpr std::size_t kRows = 2048, kColumns = 1024;
   const Model model{.name = "matrix", .tensors = {{.bytes = 4 * kRows * kColumns, .rows = kRows}}};
   ASSERT_GT(model.bytes(), kLongestEncoded);
-  for (const Plan& plan :
+  for (const MessagePlan& plan :
        {wait_free(model), plan_of("cut", one_group(1), {.part_bytes = 1 << 20})}) {
-    const Plan coded = encoded(plan, "power_sgd:rank=2");
+    const MessagePlan coded = encoded(plan, "power_sgd:rank=2");
     test::run_ranks(2, [&](Job& job) {
       std::vector<float> gradient(kRows * kColumns, 1.0f);
       GradientPath path(carriage_in_lanes(job.world()), model, coded, {buffer_of(gradient)}, 3);

@@ -15,10 +15,10 @@ const Costs kCosts = {.links = costs_of({.workers = 4, .servers = Servers::none}
 TEST(BucketsPolicy, NoBucketOfSeveralTensorsExceedsItsCapAndEachIsAsLongAsTheNextTensorAllows) {
   const BucketCaps caps;
   for (const Model& model : replay_models()) {
-    const Plan plan = policy("buckets").make(model, kCosts, true);
+    const MessagePlan plan = policy("buckets").make(model, kCosts, true);
     EXPECT_FALSE(plan.crosses_barrier);
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      const Group& group = plan.groups[g];
+      const MessageGroup& group = plan.groups[g];
       const auto cap = static_cast<double>(g == 0 ? caps.first_bytes : caps.bytes);
       EXPECT_TRUE(group.end - group.begin == 1 || bytes_of(model, group) <= cap);
       if (group.end == model.size()) continue;

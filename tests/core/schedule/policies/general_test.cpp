@@ -28,7 +28,7 @@ Costs costs_at(double gigabits, Servers servers, const std::vector<CodecCost>& c
 
 double best_of_the_seven(const Model& model, const Costs& costs) {
   double best = 1e9;
-  for (const Plan& plan : survey_methods(model, costs.links))
+  for (const MessagePlan& plan : survey_methods(model, costs.links))
     best = std::min(best, iteration_seconds(model, costs, plan));
   return best;
 }
@@ -95,7 +95,7 @@ TEST(General, GainsWhatTheExecutedModelGainsOverTheMethodsWithABarrier) {
       const Model model = with_communication_ratio(real, costs.links, 1);
       const double found = general(model, costs, kShort).seconds;
       double barrier = 1e9;
-      for (const Plan& plan : survey_methods(model, costs.links))
+      for (const MessagePlan& plan : survey_methods(model, costs.links))
         if (!plan.crosses_barrier)
           barrier = std::min(barrier, iteration_seconds(model, costs, plan));
       EXPECT_NEAR(barrier / found, gain.of_barrier[i], .012) << model.name;
@@ -138,11 +138,11 @@ Model alike(int tensors, std::size_t bytes, double forward, double backward) {
 }
 
 double with_parts(const Model& model, const Costs& costs, std::size_t part) {
-  const Plan plan = plan_of("split", single_tensors(model.size()),
-                            {.part_bytes = part,
-                             .by_forward_order = true,
-                             .crosses_barrier = true,
-                             .window_bytes = 2 * part});
+  const MessagePlan plan = plan_of("split", single_tensors(model.size()),
+                                   {.part_bytes = part,
+                                    .by_forward_order = true,
+                                    .crosses_barrier = true,
+                                    .window_bytes = 2 * part});
   return iteration_seconds(model, costs, plan);
 }
 
@@ -171,7 +171,7 @@ TEST(General, SplitsTheLargeTensorThatIsReadyFirstAndReadLast) {
   EXPECT_NEAR(split, .157, .003);
   const GeneralPlan found = general(model, costs, kShort);
   EXPECT_LE(found.seconds, split * 1.01);
-  const auto splits = [&](const Group& group) { return parts_of(model, group) > 1; };
+  const auto splits = [&](const MessageGroup& group) { return parts_of(model, group) > 1; };
   EXPECT_TRUE(std::ranges::any_of(found.plan.groups, splits)) << to_string(found.plan, model);
 }
 
@@ -179,7 +179,7 @@ TEST(General, WithoutStartUpLetsNoFusionBeatSingleTensorsUnderABarrier) {
   const Model model = resnet_50();
   const Costs costs{costs_of({.alpha = 0, .theta = 0, .servers = Servers::none})};
   const double single = iteration_seconds(model, costs, wait_free(model));
-  for (const Plan& plan : starting_plans(model, costs)) {
+  for (const MessagePlan& plan : starting_plans(model, costs)) {
     if (plan.crosses_barrier) continue;
     EXPECT_GE(iteration_seconds(model, costs, plan), single * (1 - 1e-9)) << plan.name;
   }
@@ -193,7 +193,7 @@ TEST(General, IsTheSamePlanForTheSameArgumentsAndStaysOnThePathItIsGiven) {
     settings.only = path;
     const GeneralPlan found = general(model, costs, settings);
     EXPECT_EQ(found.plan, general(model, costs, settings).plan);
-    for (const Group& group : found.plan.groups) EXPECT_EQ(group.path, path);
+    for (const MessageGroup& group : found.plan.groups) EXPECT_EQ(group.path, path);
   }
 }
 

@@ -29,7 +29,7 @@ TEST(MergedPolicy, FusesByTheStartUpItIsTold) {
   LinkCosts free = links, dear = links;
   free.all_reduce.alpha = 0;
   dear.all_reduce.alpha = 10;
-  const auto end = [&](const LinkCosts& costs, const Plan& plan) {
+  const auto end = [&](const LinkCosts& costs, const MessagePlan& plan) {
     return serial_end(ready_times(model), sent_bytes(model), costs.all_reduce, cuts_of(plan));
   };
   EXPECT_NEAR(end(free, merged(model, free)), end(free, wait_free(model)), 1e-9);

@@ -23,7 +23,7 @@ TEST(PolicyCatalogue, EveryPolicysPlanCanBeCarriedOutAndCrossesTheBarrierOnlyWhe
     EXPECT_TRUE(names.insert(policy.name).second) << policy.name << " stands twice";
     EXPECT_EQ(&schedule::policy(policy.name), &policy);
     for (const bool crosses : {false, true}) {
-      const Plan plan = ordered(policy.make(model, costs, crosses), model, costs);
+      const MessagePlan plan = ordered(policy.make(model, costs, crosses), model, costs);
       EXPECT_LE(plan.crosses_barrier, crosses) << policy.name;
       EXPECT_FALSE(Dispatch(model, plan).messages().empty());
     }

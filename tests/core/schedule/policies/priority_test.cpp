@@ -13,7 +13,7 @@ const Costs kCosts = {.links = costs_of({.workers = 4, .servers = Servers::none}
 TEST(PriorityPolicy, CrossesTheBarrierExactlyWhereItMayAndSendsEachTensorOnce) {
   for (const Model& model : replay_models()) {
     for (const bool may_cross : {false, true}) {
-      const Plan plan = policy("priority").make(model, kCosts, may_cross);
+      const MessagePlan plan = policy("priority").make(model, kCosts, may_cross);
       EXPECT_EQ(plan.crosses_barrier, may_cross) << model.name;
       EXPECT_NO_THROW(check(plan, model.size())) << model.name;
     }
@@ -22,7 +22,7 @@ TEST(PriorityPolicy, CrossesTheBarrierExactlyWhereItMayAndSendsEachTensorOnce) {
 
 TEST(PriorityPolicy, NumbersTensorsInTheOrderInWhichTheForwardPassReadsThem) {
   const Model model = replay_model("resnet-50");
-  const Plan plan = policy("priority").make(model, kCosts, true);
+  const MessagePlan plan = policy("priority").make(model, kCosts, true);
   // Tensors stand in the order of the backward pass, so the forward pass reads the last one first.
   for (std::size_t g = 1; g < plan.groups.size(); ++g)
     EXPECT_LT(plan.groups[g].priority, plan.groups[g - 1].priority) << g;

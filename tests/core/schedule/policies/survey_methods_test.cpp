@@ -12,14 +12,14 @@ const LinkCosts kLinks = costs_of({});
 
 TEST(SurveyMethods, AllSendEveryTensorOfEveryModelExactlyOnce) {
   for (const Model& model : replay_models()) {
-    for (const Plan& plan : survey_methods(model, kLinks))
+    for (const MessagePlan& plan : survey_methods(model, kLinks))
       EXPECT_NO_THROW(check(plan, model.size()));
   }
 }
 
 TEST(SurveyMethods, TheSurveysSevenHaveItsNamesAndANetworkWithoutServersHasFour) {
   std::vector<std::string> names;
-  for (const Plan& plan : survey_methods(resnet_50(), kLinks)) names.push_back(plan.name);
+  for (const MessagePlan& plan : survey_methods(resnet_50(), kLinks)) names.push_back(plan.name);
   EXPECT_EQ(names, (std::vector<std::string>{"BSP-PS", "BSP-A2A", "WFBP-PS", "WFBP-A2A", "MG-WFBP",
                                              "ByteScheduler-PS", "ByteScheduler-A2A"}));
   const LinkCosts alone = costs_of({.servers = Servers::none});
@@ -28,7 +28,7 @@ TEST(SurveyMethods, TheSurveysSevenHaveItsNamesAndANetworkWithoutServersHasFour)
 
 TEST(SurveyMethods, OnlyByteSchedulerCrossesTheBarrierAndOnlyWhenItMay) {
   for (const bool may : {true, false}) {
-    for (const Plan& plan : survey_methods(bert_base(), kLinks, may))
+    for (const MessagePlan& plan : survey_methods(bert_base(), kLinks, may))
       EXPECT_EQ(plan.crosses_barrier, may && plan.name.starts_with("ByteScheduler")) << plan.name;
   }
 }

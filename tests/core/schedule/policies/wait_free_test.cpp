@@ -13,7 +13,7 @@ const Costs kCosts = {.links = costs_of({.workers = 4, .servers = Servers::none}
 TEST(WaitFreePolicy, SendsEachTensorOfEveryModelAloneAndNeverCrossesTheBarrier) {
   for (const Model& model : replay_models()) {
     for (const bool may_cross : {false, true}) {
-      const Plan plan = policy("wait_free").make(model, kCosts, may_cross);
+      const MessagePlan plan = policy("wait_free").make(model, kCosts, may_cross);
       EXPECT_EQ(cuts_of(plan), single_tensors(model.size()));
       EXPECT_FALSE(plan.crosses_barrier);
     }

@@ -31,7 +31,8 @@ TEST(Replay, AStepTakesItsComputationAndWhatIsExposed) {
   const Model model = model_of_milliseconds();
   for (const bool crosses_barrier : {false, true}) {
     test::run_ranks(2, [&](Job& job) {
-      const Plan plan = ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
+      const MessagePlan plan =
+          ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
       std::vector<std::vector<float>> gradients(plan.groups.size());
       GradientPath path(carriage_in_lanes(job.world()), model, plan,
                         buffers_of(gradients, job.rank()));
@@ -53,7 +54,8 @@ TEST(Replay, AKernelDoesTheWorkOfTheModelInEachStepWhateverTheSchedule) {
   const Model model = model_of_milliseconds();
   for (const bool crosses_barrier : {false, true}) {
     test::run_ranks(2, [&](Job& job) {
-      const Plan plan = ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
+      const MessagePlan plan =
+          ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
       std::vector<std::vector<float>> gradients(plan.groups.size());
       GradientPath path(carriage_in_lanes(job.world()), model, plan,
                         buffers_of(gradients, job.rank()));

@@ -22,7 +22,7 @@ namespace {
 struct Case {
   Model model;
   Costs costs;
-  Plan plan;
+  MessagePlan plan;
   Conditions conditions;
 };
 
@@ -47,10 +47,10 @@ LinkCosts random_links(SeededNumbers& numbers) {
   return costs_of(link);
 }
 
-Group random_group(SeededNumbers& numbers, int begin, int tensors) {
+MessageGroup random_group(SeededNumbers& numbers, int begin, int tensors) {
   const char* const codecs[] = {"none", "fp16", "int8", "top_k"};
   constexpr std::size_t kParts[] = {0, 100000, 300000};
-  Group group{.begin = begin};
+  MessageGroup group{.begin = begin};
   group.end = std::min(tensors, begin + 1 + static_cast<int>(numbers.below(4)));
   group.codec = codecs[numbers.below(4)];
   group.path = numbers.below(2) == 0 ? Path::all_to_all : Path::server;
@@ -190,7 +190,7 @@ TEST(Simulation, AgreesWithTheExecutedModelOnTheSurveysSeven) {
         costs_of({.bytes_per_second = one.gigabits * 1.25e8, .servers = one.servers})};
     const Conditions conditions{.interference = one.gigabits == 10 ? .4 : 0};
     std::size_t i = 0;
-    for (const Plan& plan : survey_methods(model, costs.links)) {
+    for (const MessagePlan& plan : survey_methods(model, costs.links)) {
       const double expected = one.seconds[i++];
       EXPECT_NEAR(iteration_seconds(model, costs, plan, conditions), expected, 1e-9 * expected)
           << one.model << " " << plan.name;
@@ -202,8 +202,8 @@ TEST(Simulation, OfOneSerialLinkEndsWhenTheRecursionSays) {
   for (const Model& model : replay_models()) {
     for (const double rate : {1e8, 1e9, 1e10}) {
       const Costs costs{costs_of({.bytes_per_second = rate})};
-      const Plan merge = merged(model, costs.links);
-      for (const Plan& plan : {barrier(model), wait_free(model), merge}) {
+      const MessagePlan merge = merged(model, costs.links);
+      for (const MessagePlan& plan : {barrier(model), wait_free(model), merge}) {
         const double end = serial_end(ready_times(model), sent_bytes(model), costs.links.all_reduce,
                                       cuts_of(plan));
         EXPECT_NEAR(iteration_seconds(model, costs, plan), end + model.update(), 1e-9 * end);
@@ -216,7 +216,7 @@ TEST(Simulation, NeverTakesLessThanTheBounds) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     const Case one = random_case(test::seed(seed));
     double ratio = 1;
-    for (const Group& group : one.plan.groups)
+    for (const MessageGroup& group : one.plan.groups)
       ratio = std::min(ratio, one.costs.codec(group.codec).ratio);
     const Bounds bounds = bounds_of(one.model, one.costs.links, ratio);
     EXPECT_GE(iteration_seconds(one.model, one.costs, one.plan, one.conditions),
@@ -228,7 +228,7 @@ TEST(Simulation, NeverTakesLessThanTheBounds) {
 TEST(Simulation, InterferenceNeverHelpsAPlanWithABarrierOfTheSeven) {
   for (const Model& model : replay_models()) {
     const Costs costs{costs_of({})};
-    for (const Plan& plan : survey_methods(model, costs.links, false)) {
+    for (const MessagePlan& plan : survey_methods(model, costs.links, false)) {
       EXPECT_GE(iteration_seconds(model, costs, plan, {.interference = .4}),
                 iteration_seconds(model, costs, plan) * (1 - 1e-12));
     }
@@ -271,7 +271,7 @@ TEST(Simulation, CodecsShareWhatTheLinkLeaves) {
   const Costs costs{.links = {.all_reduce = {0, 1e-6}, .processors = .4},
                     .codecs = {{.name = "same", .encode = 1e-6, .decode = 1e-6}},
                     .processors = 1};
-  const Plan plan =
+  const MessagePlan plan =
       plan_of("parts", one_group(1), {.part_bytes = 4000, .codec = std::string("same")});
   const double one = 4000 * 1e-6, codecs = 2 * one * messages, link = .4 * one * messages;
   const double seconds = iteration_seconds(model, costs, plan);
@@ -358,7 +358,7 @@ TEST(Simulation, RefusesWhatDoesNotFitTogether) {
   const Costs alone{costs_of({.servers = Servers::none})};
   EXPECT_THROW(iteration_seconds(bert_base(), alone, barrier(model)), Error);
   EXPECT_THROW(iteration_seconds(model, alone, barrier(model, {.path = Path::server})), Error);
-  const Plan coded = plan_of("coded", one_group(model.size()), {.codec = "int8"});
+  const MessagePlan coded = plan_of("coded", one_group(model.size()), {.codec = "int8"});
   EXPECT_THROW(iteration_seconds(model, alone, coded), Error);
 }
 
@@ -386,7 +386,7 @@ TEST(Ordered, LetsWhatIsReadFirstOvertakeWhatIsReadyAndNotHandedOver) {
   Costs slow;
   slow.links.all_reduce = {0, 1e-3};
   for (const bool crosses_barrier : {false, true}) {
-    const Plan plan = priority(
+    const MessagePlan plan = priority(
         model, {.part_bytes = 200, .window_bytes = 200, .crosses_barrier = crosses_barrier});
     EXPECT_EQ(ordered(plan, model, slow).order, (std::vector{0, 2, 2, 1, 1, 0}));
   }

@@ -199,10 +199,10 @@ TEST(SumServer, MemoryThatAWorkerDoesNotShareDropsIt) {
   segments.made(1);
   segments.made(11);
   const SharedPart wrong[] = {{{2, 0}, {1, 0}, {}},
-                            {{1, 0}, {11, 0}, {}},
-                            {{1, 4084}, {1, 0}, {}},
-                            {{1, 6}, {1, 0}, {}},
-                            {{1, 0}, {1, UINT64_MAX - 3}, {}}};
+                              {{1, 0}, {11, 0}, {}},
+                              {{1, 4084}, {1, 0}, {}},
+                              {{1, 6}, {1, 0}, {}},
+                              {{1, 0}, {1, UINT64_MAX - 3}, {}}};
   for (const SharedPart& lent : wrong) {
     SumServer server(2, &segments);
     const Actions actions = server.on_message(0, encode(kFour, lent), {});

@@ -35,12 +35,12 @@ TEST(RangePartition, EveryElementIsInOneRangeAndServersAreBalanced) {
     const int servers = 1 + static_cast<int>(numbers.below(9));
     std::vector<int> owners(elements);
     std::vector<std::size_t> loads(static_cast<std::size_t>(servers));
-    const std::vector<Range> ranges = partition(elements, servers, part);
+    const std::vector<TableRange> ranges = partition(elements, servers, part);
     EXPECT_LE(ranges.size(), static_cast<std::size_t>(kRangesPerServer * servers));
-    for (const Range& range : ranges) {
+    for (const TableRange& range : ranges) {
       std::size_t count = 0;
-      EXPECT_TRUE(std::ranges::is_sorted(range.parts, {}, &Part::begin));
-      for (const Part& one : range.parts) {
+      EXPECT_TRUE(std::ranges::is_sorted(range.parts, {}, &ElementSpan::begin));
+      for (const ElementSpan& one : range.parts) {
         EXPECT_LE(one.count, part) << "a part is not cut again";
         count += one.count;
         for (std::size_t i = one.begin; i < one.begin + one.count; ++i) ++owners[i];
@@ -55,10 +55,10 @@ TEST(RangePartition, EveryElementIsInOneRangeAndServersAreBalanced) {
 }
 
 TEST(RangePartition, NeighbouringPartsLieOnDifferentServers) {
-  const std::vector<Range> ranges = partition(4096, 4, 64);
+  const std::vector<TableRange> ranges = partition(4096, 4, 64);
   std::vector<int> server_of(64);
-  for (const Range& range : ranges)
-    for (const Part& part : range.parts) server_of[part.begin / 64] = range.server;
+  for (const TableRange& range : ranges)
+    for (const ElementSpan& part : range.parts) server_of[part.begin / 64] = range.server;
   for (std::size_t i = 0; i + 4 <= server_of.size(); ++i) {
     std::vector<int> four(server_of.begin() + static_cast<std::ptrdiff_t>(i),
                           server_of.begin() + static_cast<std::ptrdiff_t>(i) + 4);

@@ -16,7 +16,7 @@ double step_of(const std::vector<Traffic>& traffic, double compute) {
 }
 
 std::vector<Traffic> traffic_of(const std::string& text, int ranks) {
-  const Choice choice = parse_strategy(text).value();
+  const StrategyChoice choice = parse_strategy(text).value();
   return choice.strategy.traffic(choice.settings, {.elements = 1e6, .ranks = ranks});
 }
 
@@ -46,7 +46,7 @@ TEST(StepForecast, LetsTwoMessagesShareTheComputationBehindWhichBothHide) {
 
 TEST(StepForecast, NeverLiesBelowTheComputationAndFallsWithThePeriod) {
   for (const Strategy& strategy : strategies()) {
-    const Choice defaults{strategy, standard_settings(strategy.settings)};
+    const StrategyChoice defaults{strategy, standard_settings(strategy.settings)};
     const auto traffic = strategy.traffic(defaults.settings, {.elements = 10, .ranks = 5});
     EXPECT_GE(step_of(traffic, 2), 2) << strategy.name;
   }

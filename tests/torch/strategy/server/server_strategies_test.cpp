@@ -10,7 +10,7 @@ namespace {
 class ServerStrategies : public testing::TestWithParam<std::string> {
  protected:
   const std::string& name() const { return GetParam(); }
-  strategy::Choice choice() const { return strategy::parse_strategy(name()).value(); }
+  strategy::StrategyChoice choice() const { return strategy::parse_strategy(name()).value(); }
 };
 
 TEST_P(ServerStrategies, HaveTheTextsAndSettingsOfTheirConsistency) {

@@ -200,7 +200,7 @@ TEST(Robust, EndsWhenNoRankHasABatch) {
 
 TEST(Robust, BringsItsGradientOnceAStepAsItsTrafficSays) {
   const SharedTask task{.ranks = 3, .steps = 10};
-  const strategy::Choice choice = strategy::parse_strategy("robust:rule=median").value();
+  const strategy::StrategyChoice choice = strategy::parse_strategy("robust:rule=median").value();
   const Trained trained = train_on_ranks(task, choice.text());
   const auto elements = static_cast<double>(trained.replicas[0].numel());
   const auto traffic = choice.strategy.traffic(choice.settings, {.elements = elements, .ranks = 3});

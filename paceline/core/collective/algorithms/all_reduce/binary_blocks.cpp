@@ -41,8 +41,8 @@ std::vector<Block> blocks_of(int ranks) {
 }
 
 // The chunks are those of the largest block; a smaller block takes several of them as one piece.
-Part pieces_of(const Block& block, int chunks) {
-  Part part{{}, {}, chunks};
+CompositionPart pieces_of(const Block& block, int chunks) {
+  CompositionPart part{{}, {}, chunks};
   for (int i = 0; i < block.size; ++i) {
     part.ranks.push_back(block.first + i);
     auto& piece = part.chunks.emplace_back();

@@ -49,7 +49,8 @@ Program by_leaders(const Hosts& hosts, int rank) {
   const int shares = static_cast<int>(leaders.size());
   std::vector<int> everything(leaders.size());
   std::iota(everything.begin(), everything.end(), 0);
-  const Part within{host, {everything}, shares}, among{leaders, one_by_one(shares), shares};
+  const CompositionPart within{host, {everything}, shares},
+      among{leaders, one_by_one(shares), shares};
 
   const Shape place = shape_among(host, rank);
   std::vector<Program> phases{partial(on(within, reduce::binomial().build(place)))};

@@ -36,7 +36,7 @@ Program sums(const Shape& shape) {
   const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(shape.ranks)));
   const int extra = shape.ranks - power, rank = shape.rank;
   const bool is_folded = rank < 2 * extra, survives = !is_folded || rank % 2 == 1;
-  Part survivors{{}, {}, power};
+  CompositionPart survivors{{}, {}, power};
   Program fold{.chunks = power, .rounds = {{}}};
   for (int chunk = 0; chunk < power; ++chunk) {
     survivors.ranks.push_back(chunk < extra ? 2 * chunk + 1 : chunk + extra);
