@@ -75,8 +75,8 @@ class GradientBuckets {
   bool is_kept_elsewhere(std::size_t parameter) const;
 
   // The slot's memory, for the parameter's next gradient to be computed into
-  // (GradientEvents::gradient_memory); null where other code holds it, or was seen to hold it before.
-  // REQUIRES: the bucket is not on its way.
+  // (GradientEvents::gradient_memory); null where other code holds it, or was seen to hold it
+  // before. REQUIRES: the bucket is not on its way.
   std::shared_ptr<void> lend(std::size_t parameter);
   // Makes the slot the parameter's grad, with grad's values. True when the bucket moved to other
   // memory, because other code holds the lent memory, such as a hook that keeps gradients: then the

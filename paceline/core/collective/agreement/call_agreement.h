@@ -1,7 +1,7 @@
 // CallAgreement: how the ranks of a group learn that all of them have made the same call. This rank
-// gives its assent to some ranks (fingerprint_barrier.h), or sends its call to every rank. The first
-// costs less, and names nobody: where calls differ or a rank stays away, all come back to calls. A
-// carrier that needs neither (carrier/carrier.h) tells when all have called.
+// gives its assent to some ranks (fingerprint_barrier.h), or sends its call to every rank. The
+// first costs less, and names nobody: where calls differ or a rank stays away, all come back to
+// calls. A carrier that needs neither (carrier/carrier.h) tells when all have called.
 //
 // Ranks are those of the group. THREAD: reactor's driver only.
 #pragma once

@@ -1,5 +1,5 @@
-// ProgramCarrier: one collective in flight on this rank. Runs its program once for each segment, several
-// segments at a time, on any kind of link.
+// ProgramCarrier: one collective in flight on this rank. Runs its program once for each segment,
+// several segments at a time, on any kind of link.
 //
 // Rounds of one segment follow each other; a step waits for its message, and before it writes a
 // slot, for the sends that still read it. Until every rank has called, only short messages travel

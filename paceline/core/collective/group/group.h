@@ -1,6 +1,7 @@
 // Group: the machine behind a communicator. Collectives run one after the other in the order of
 // their calls; each call is compared with the other ranks' calls before their data is used, which a
-// program (program_carrier.h) or the group's engine (engine.h) then carries. Every wait has a deadline.
+// program (program_carrier.h) or the group's engine (engine.h) then carries. Every wait has a
+// deadline.
 #pragma once
 
 #include <atomic>

@@ -48,8 +48,8 @@ struct ProgramPlan {
 
 std::shared_ptr<const ProgramPlan> make_plan(const Program& program, int ranks);
 
-// The same with ProgramPlan::program_chunks: no larger than the program's steps, where it has a chunk for
-// each pair of ranks (all_to_all) of which its rank touches few.
+// The same with ProgramPlan::program_chunks: no larger than the program's steps, where it has a
+// chunk for each pair of ranks (all_to_all) of which its rank touches few.
 std::shared_ptr<const ProgramPlan> make_plan_of_touched_chunks(Program program, int ranks);
 
 }  // namespace paceline::collective

@@ -1,5 +1,5 @@
-// MessageTransport: how the messages of a gradient path travel, so that a path needs no communicator of its
-// own kind: over groups of ranks, or through servers.
+// MessageTransport: how the messages of a gradient path travel, so that a path needs no
+// communicator of its own kind: over groups of ranks, or through servers.
 #pragma once
 
 #include <memory>

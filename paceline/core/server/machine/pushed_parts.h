@@ -1,7 +1,7 @@
 // PushedParts: a channel's parts that a worker has pushed to one server and has no sum of yet.
 //
-// A part of at least kShortestShared bytes is lent to a server that sees it: where the caller has it
-// in shared memory, else as a copy on the stage, where its sum comes too. All others travel.
+// A part of at least kShortestShared bytes is lent to a server that sees it: where the caller has
+// it in shared memory, else as a copy on the stage, where its sum comes too. All others travel.
 #pragma once
 
 #include <cstddef>

@@ -37,8 +37,8 @@ struct SumCall {
   std::function<void(std::optional<Failure>)> done;
 };
 
-// How a worker lends parts: by nothing (they travel), or through an owner, which outlives the machine,
-// and with a stage in shared memory for arrays that lie elsewhere.
+// How a worker lends parts: by nothing (they travel), or through an owner, which outlives the
+// machine, and with a stage in shared memory for arrays that lie elsewhere.
 struct SumSharing {
   RegionOwner* owner = nullptr;
   MutableBytes stage = {};

@@ -2,9 +2,9 @@
 //
 // The channel is the index of its message. It is a header of 32 bytes {dtype u8, op u8, 2 bytes of
 // zeros, count u32, call u64, begin u64, elements of the whole call u64}. Behind it follow `count`
-// elements; or a SharedPart; or those bytes of the sum that the server has not stored in lent memory.
-// All is little-endian.
-// Questions and answers about a call have a form of their own (MissingParts).
+// elements; or a SharedPart; or those bytes of the sum that the server has not stored in lent
+// memory. All is little-endian. Questions and answers about a call have a form of their own
+// (MissingParts).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // The tests look at rank 0 of nine ranks that have no links. The ranks give their assent by the
-// tree (agreement/fingerprint_barrier.h), so rank 0 waits for its children and sends nothing before.
+// tree (agreement/fingerprint_barrier.h), so rank 0 waits for its children and sends nothing
+// before.
 #include "paceline/core/collective/agreement/call_agreement.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Calls of so many ranks that they go by assent (agreement/fingerprint_barrier.h), in both its forms: what the others
-// are told when one of them does not do as they do.
+// Calls of so many ranks that they go by assent (agreement/fingerprint_barrier.h), in both its
+// forms: what the others are told when one of them does not do as they do.
 #include <gmock/gmock.h>
 
 #include <atomic>
