@@ -4,7 +4,6 @@
 // The sum should reach 5 GB/s with fp16, 3 with int8 and signs, and 1 with top-k of 1 %.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <vector>
 

@@ -2,7 +2,6 @@
 // cannot be trusted.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 #include <string>
 #include <utility>

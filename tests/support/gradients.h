@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "paceline/core/base/crc32c.h"

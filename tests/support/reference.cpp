@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
-
 #include "paceline/core/collective/program/algorithm_catalogue.h"
 #include "paceline/core/collective/program/contract.h"
 #include "paceline/core/collective/program/partition.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "paceline/app/cli/manual.h"
 #include "paceline/app/cli/shared/subcommand.h"

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/half.h"

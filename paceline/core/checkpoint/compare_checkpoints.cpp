@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <span>
 #include <utility>
 
 #include "paceline/core/base/half.h"

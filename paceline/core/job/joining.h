@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "paceline/core/job/job_impl.h"
 #include "paceline/core/membership/environment/environment.h"

@@ -1,7 +1,6 @@
 #include "paceline/core/observe/protobuf.h"
 
 #include <bit>
-#include <cstring>
 
 namespace paceline::observe {
 

@@ -2,8 +2,6 @@
 // replaced by a test's.
 #pragma once
 
-#include <string>
-
 #include "paceline/core/base/result.h"
 #include "paceline/plugins/nccl/abi.h"
 

@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/disk.h"

@@ -2,12 +2,9 @@
 // 0 (core/checkpoint/save_agreement.h).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>

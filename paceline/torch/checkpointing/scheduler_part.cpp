@@ -2,7 +2,6 @@
 // opened by name.
 #include <torch/torch.h>
 
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>

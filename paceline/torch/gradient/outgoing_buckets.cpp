@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"

@@ -18,9 +18,6 @@
 #include <torch/ordered_dict.h>
 
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>

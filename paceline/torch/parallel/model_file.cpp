@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "paceline/core/base/base.h"

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "paceline/core/pipeline/pipeline.h"

@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "paceline/core/base/base.h"

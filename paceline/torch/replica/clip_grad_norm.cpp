@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <unordered_set>
 
 #include "paceline/core/base/base.h"

@@ -1,7 +1,6 @@
 // Are replicas equal that should be? It compares them now and then, and at the end of a training.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -3,7 +3,6 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "paceline/core/base/base.h"

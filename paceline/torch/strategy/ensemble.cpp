@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/replica/broadcast.h"

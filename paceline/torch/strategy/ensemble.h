@@ -18,7 +18,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "paceline/core/collective/collective.h"
 

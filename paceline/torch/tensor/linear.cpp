@@ -2,8 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <cmath>
-
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/tensor/column_product.h"

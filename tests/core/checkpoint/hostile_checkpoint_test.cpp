@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <map>

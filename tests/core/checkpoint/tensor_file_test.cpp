@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "paceline/core/base/crc32c.h"
 #include "paceline/core/base/seed.h"
 #include "tests/core/checkpoint/small_checkpoints.h"

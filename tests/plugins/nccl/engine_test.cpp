@@ -5,9 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <numeric>
-
 #include "paceline/plugins/nccl/nccl.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/plugins/nccl/fake_gpus.h"

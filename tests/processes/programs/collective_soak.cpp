@@ -14,8 +14,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <map>
 #include <thread>
 
 #include "paceline/core/base/seed.h"

@@ -6,7 +6,6 @@
 //                                      there; FILE gets the bytes of all tensors, by their names
 #include <torch/torch.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <string>

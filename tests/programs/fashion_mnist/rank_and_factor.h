@@ -2,9 +2,7 @@
 #pragma once
 
 #include <charconv>
-#include <cmath>
 #include <optional>
-#include <string>
 #include <string_view>
 
 struct RankAndFactor {

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstring>
 #include <memory>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "paceline/torch/bridge/gradient_hook.h"

@@ -1,6 +1,5 @@
 #include "paceline/torch/optimizers/lars.h"
 
-#include <cmath>
 #include <sstream>
 
 #include "tests/torch/optimizers/problems.h"

@@ -2,11 +2,7 @@
 // regression, both in fp64; and a small training on ranks.
 #pragma once
 
-#include <algorithm>
 #include <functional>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #include "paceline/torch/optimizers/optim.h"
 #include "paceline/torch/replica/replica.h"

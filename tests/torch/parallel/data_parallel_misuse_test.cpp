@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cmath>
 #include <thread>
-#include <utility>
 
 #include "paceline/torch/optimizers/optim.h"
 #include "tests/torch/parallel/small_training.h"

@@ -1,8 +1,6 @@
 // A batch whose loss is NaN on one rank, under DataParallelOptions::non_finite: the law of what
 // becomes of it, for every setting of a training.
-#include <cmath>
 #include <limits>
-#include <set>
 
 #include "paceline/core/server/server.h"
 #include "paceline/torch/replica/replica.h"

@@ -1,5 +1,4 @@
 // Passes that belong to one step, and steps that end in unusual ways.
-#include <optional>
 
 #include "paceline/torch/parallel/mirrored.h"
 #include "tests/torch/parallel/small_training.h"

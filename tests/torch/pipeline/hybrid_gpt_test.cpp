@@ -1,7 +1,6 @@
 // A small GPT in fp64, trained on every layout of replicas, stages, split layers and shared
 // sequences, against one process (covers pipeline_training.h and made_stages.h).
 #include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>

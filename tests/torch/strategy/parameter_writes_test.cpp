@@ -2,8 +2,6 @@
 // step, or are refused by name. Also covers paceline/torch/replica/parts/parameter_writes.h.
 #include "paceline/torch/replica/parts/parameter_writes.h"
 
-#include <map>
-
 #include "tests/torch/strategy/serial_world.h"
 
 namespace paceline {

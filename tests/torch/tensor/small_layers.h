@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <functional>
 #include <mutex>
-#include <string>
 
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/torch/bridge/bridge.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "paceline/app/cli/bench/bench_ranks.h"
 #include "paceline/app/cli/bench/pipeline_bench.h"

@@ -2,11 +2,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 
 #include "paceline/app/cli/run/emit_options.h"
 #include "paceline/app/cli/shared/arguments.h"

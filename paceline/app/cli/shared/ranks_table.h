@@ -1,9 +1,7 @@
 // The table that `paceline top` draws: two looks at the ranks, an interval apart, as text.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 

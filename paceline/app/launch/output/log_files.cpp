@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "paceline/core/base/number.h"

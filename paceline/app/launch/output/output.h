@@ -8,7 +8,6 @@
 #include <memory>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "paceline/app/launch/output/line_prefixer.h"
 #include "paceline/app/launch/output/log_files.h"

@@ -12,7 +12,6 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <utility>
 
 #include "paceline/core/base/number.h"

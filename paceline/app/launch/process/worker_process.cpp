@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 
 #include "paceline/app/launch/process/descendants.h"
 #include "paceline/app/launch/process/pipe.h"

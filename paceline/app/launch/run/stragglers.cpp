@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <utility>
 
 #include "paceline/app/launch/ending/ending.h"
 

@@ -3,7 +3,6 @@
 
 #include <any>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <mutex>
 #include <optional>

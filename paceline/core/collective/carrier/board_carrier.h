@@ -4,7 +4,6 @@
 // THREAD: reactor's driver only.
 #pragma once
 
-#include <memory>
 #include <optional>
 
 #include "paceline/core/collective/call/members.h"

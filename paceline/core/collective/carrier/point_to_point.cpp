@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/transport/frame/wire.h"

@@ -1,7 +1,5 @@
 #include "paceline/core/collective/group/choose_route.h"
 
-#include <string>
-
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/call/options.h"
 #include "paceline/core/collective/carrier/board_carrier.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/group/choose_route.h"
 

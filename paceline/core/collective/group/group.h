@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <deque>
-#include <map>
 #include <memory>
 #include <string>
 

@@ -1,6 +1,5 @@
 // Makes a group out of another: all ranks of the parent agree on its members and its number.
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "paceline/core/base/check.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <optional>
-#include <span>
 
 #include "paceline/core/collective/program/program.h"
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "paceline/core/collective/program/cells.h"
 
 namespace paceline::collective {

@@ -1,7 +1,6 @@
 #include "paceline/core/compress/averaging/shared_index_average.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "paceline/core/base/check.h"

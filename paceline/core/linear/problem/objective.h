@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/linear/problem/problem.h"

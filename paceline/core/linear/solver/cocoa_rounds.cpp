@@ -1,8 +1,5 @@
 #include "paceline/core/linear/solver/cocoa_rounds.h"
 
-#include <cmath>
-#include <utility>
-
 #include "paceline/core/linear/solver/dual_block.h"
 #include "paceline/core/linear/solver/sample_order.h"
 #include "paceline/core/linear/solver/vector_exchange.h"

@@ -11,7 +11,6 @@
 // one verse in 28,000 has r_j = 28, and an explicit step would diverge at any rate above 1 / 14.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "paceline/core/linear/data/samples.h"

@@ -4,7 +4,6 @@
 // Slurm's variables, and torchrun under either keeps theirs.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -7,7 +7,6 @@
 // what they say later: without TLS an active attacker on the network can take over the stream.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -8,7 +8,6 @@
 // workers is. The bits are those of a reproducible all_reduce.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "paceline/core/base/reduce.h"

@@ -3,7 +3,6 @@
 // own cache.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -3,8 +3,6 @@
 // schedule gains on these links before a model is written.
 #pragma once
 
-#include <vector>
-
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/schedule/order/model.h"

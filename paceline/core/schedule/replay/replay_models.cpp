@@ -1,8 +1,6 @@
 #include "paceline/core/schedule/replay/replay_models.h"
 
-#include <algorithm>
 #include <cctype>
-#include <ranges>
 
 #include "paceline/core/base/check.h"
 

@@ -2,8 +2,6 @@
 // are serial resources, and a plan's messages pass between them. Equal values give equal seconds.
 #pragma once
 
-#include <vector>
-
 #include "paceline/core/schedule/order/costs.h"
 #include "paceline/core/schedule/order/gradient_plan.h"
 #include "paceline/core/schedule/order/model.h"

@@ -1,5 +1,4 @@
 // Whom a range waits for, as it answers a worker that asks.
-#include <algorithm>
 
 #include "paceline/core/server/machine/range_machine.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/reduce.h"

@@ -7,7 +7,6 @@
 // paceline::server::catalogue. The formulas are those of torch::optim.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "paceline/core/base/crc32c.h"
 #include "paceline/core/transport/frame/wire.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
 #include "paceline/core/transport/frame/frame_stream.h"
 #include "paceline/core/transport/reactor/poller.h"

@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 
 #include "paceline/core/transport/memory/available_memory.h"
 

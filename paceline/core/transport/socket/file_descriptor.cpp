@@ -11,7 +11,6 @@
 #include <bit>
 #include <cstdint>
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include "paceline/core/base/number.h"

@@ -2,7 +2,6 @@
 // the file system).
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

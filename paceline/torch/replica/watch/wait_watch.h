@@ -8,7 +8,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "paceline/core/collective/group/communicator.h"

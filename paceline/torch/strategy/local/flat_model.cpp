@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <memory>
-#include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"

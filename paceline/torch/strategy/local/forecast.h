@@ -1,7 +1,6 @@
 // The time of a step under a strategy, from its traffic as a value (docs/strategies/).
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <vector>
 

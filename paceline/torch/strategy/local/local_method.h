@@ -4,9 +4,6 @@
 
 #include <torch/optim/optimizer.h>
 
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "paceline/core/base/json_reader.h"

@@ -3,7 +3,6 @@
 // Karimireddy, He, Jaggi, Learning from History for Byzantine Robust Optimization, ICML 2021.
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "paceline/torch/strategy/rules/robust_rule.h"

@@ -2,7 +2,6 @@
 
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
 #include <string>
 
 namespace paceline::strategy::rules {

@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <atomic>
-#include <cstring>
 #include <utility>
 
 #include "paceline/core/base/base.h"

@@ -9,7 +9,6 @@
 // The table is made in the first step, when the optimizer is known; all ranks make it together.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

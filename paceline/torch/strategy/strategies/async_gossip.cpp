@@ -6,10 +6,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "paceline/core/base/base.h"

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"

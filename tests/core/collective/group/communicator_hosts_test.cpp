@@ -2,8 +2,6 @@
 // with the others.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {

@@ -4,14 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <random>
-#include <thread>
 
 #include "tests/core/collective/worlds.h"
 #include "tests/support/nightly.h"

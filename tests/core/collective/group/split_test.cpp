@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <memory>
-#include <thread>
 #include <unordered_map>
 
 #include "paceline/core/base/seed.h"

@@ -2,7 +2,6 @@
 // ranks are the eigenvectors of the weights, so its rate is that of the slowest wave.
 #pragma once
 
-#include <cmath>
 #include <complex>
 #include <numbers>
 #include <string_view>

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "paceline/core/collective/program/cells.h"
 #include "tests/core/collective/programs.h"
 

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "paceline/core/collective/mixing/edge_list.h"
 
 namespace paceline::collective {

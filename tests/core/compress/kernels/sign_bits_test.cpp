@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "paceline/core/compress/codecs/ef_sign.h"
 #include "tests/support/gradients.h"
 

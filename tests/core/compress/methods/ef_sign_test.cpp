@@ -1,8 +1,6 @@
 // Also covers paceline/core/compress/averaging/two_stage_average.h.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "tests/support/averaging_run.h"
 
 namespace paceline::compress::ef_sign_claims {

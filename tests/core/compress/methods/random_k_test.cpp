@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "paceline/core/compress/kernels/permutation.h"
 #include "tests/support/averaging_run.h"
 

@@ -1,8 +1,6 @@
 // Also covers paceline/core/compress/averaging/envelope.h.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "tests/support/averaging_run.h"
 
 namespace paceline::compress::sign_claims {

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "paceline/core/base/seed.h"
 #include "paceline/core/membership/handshake/handshake.h"
 #include "tests/support/seed.h"

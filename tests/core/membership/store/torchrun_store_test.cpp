@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <array>
-#include <cstring>
 #include <map>
 #include <thread>
 

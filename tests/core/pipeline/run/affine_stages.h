@@ -2,9 +2,7 @@
 // in one process. Each stage waits a random while before each operation.
 #pragma once
 
-#include <cstdlib>
 #include <map>
-#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>

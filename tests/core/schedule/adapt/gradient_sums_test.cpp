@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <mutex>
 
 #include "paceline/core/compress/menu/ratio_choice.h"
 #include "tests/support/averaging_run.h"

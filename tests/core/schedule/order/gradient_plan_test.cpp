@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/schedule/replay/replay_models.h"

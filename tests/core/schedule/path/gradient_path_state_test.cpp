@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <numeric>
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/compress/methods/compression.h"

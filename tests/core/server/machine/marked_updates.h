@@ -2,7 +2,6 @@
 // each range, so that values tell exactly which updates they contain, and how often.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "tests/core/server/machine/virtual_table.h"

@@ -1,7 +1,6 @@
 // Workers that descend noisy quadratics, each with noise of its own, on a table whose server steps.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "tests/core/server/machine/virtual_table.h"

@@ -1,6 +1,5 @@
 // Parameters on servers beside other features: rows of docs/guide/combinations.md. What holds under
 // bsp is compared with synchronous training.
-#include <optional>
 
 #include "paceline/core/server/server.h"
 #include "paceline/torch/norm/norm.h"
