@@ -214,6 +214,7 @@ class PipelinePart final : public CheckpointPart {
       const JsonReader::Json values = each->replicas().state().values;
       if (values.contains("numbers")) state.values["numbers"] = values.at("numbers");
     }
+    if (const auto& scale = stages_.loss_scale()) state.values["numbers"] = scale->state();
     std::ranges::move(masters(), std::back_inserter(state.tensors));
     return state;
   }
@@ -231,15 +232,16 @@ class PipelinePart final : public CheckpointPart {
   void load(const SavedItem& saved) override {
     JsonReader::Json values = saved.values();
     values["state"] = own_state();  // what a whole model's messages were is of no use to a stage
-    for (DataParallel* const each : stages_.data_parallels()) {
-      try {
+    try {
+      restore_scale(values);
+      for (DataParallel* const each : stages_.data_parallels()) {
         each->replicas().restore({.values = values, .ranks = saved.ranks(), .own = [](int) {
                                     return std::vector<std::byte>();
                                   }});
-      } catch (const Error& error) {
-        if (error.fault() != Fault::misuse) throw;
-        refuse_item(saved, error.what());
       }
+    } catch (const Error& error) {
+      if (error.fault() != Fault::misuse) throw;
+      refuse_item(saved, error.what());
     }
     for (const ItemTensor& one : masters()) saved.read_into(one);
     stages_.go_on_from(saved.values().at("steps").get<std::int64_t>());
@@ -247,6 +249,15 @@ class PipelinePart final : public CheckpointPart {
 
  private:
   static JsonReader::Json own_state() { return {{"options", "the stages of a pipeline"}}; }
+
+  // The stages have one scale for all, and none of their own.
+  void restore_scale(JsonReader::Json& values) {
+    auto& scale = stages_.loss_scale();
+    replica::require_same_scale(scale.has_value(), values, stages_.precision());
+    if (!scale) return;
+    scale->restore(values.at("numbers"));
+    values["numbers"] = JsonReader::Json::object();
+  }
 
   std::vector<ItemTensor> masters() const {
     std::vector<ItemTensor> all;

@@ -101,7 +101,7 @@ bool may_split_backward(const PipelineOptions& options, const Order& order) {
          options.training.zero_stage <= kWholeParameters && recompute_every_of(options) == 0;
 }
 
-void require_fitting(const PipelineOptions& options, int ranks) {
+void require_fitting(const PipelineOptions& options) {
   const DataParallelOptions& training = options.training;
   if (!options.loss) {
     throw_misuse(
@@ -123,13 +123,6 @@ void require_fitting(const PipelineOptions& options, int ranks) {
     throw_misuse(
         "a Pipeline accumulates over its micro-batches: set micro_batches in place of "
         "backward_passes_per_step");
-  }
-  if (ranks == 1) return;
-  const bool has_scale = precision::parse_precision(training.precision).value().has_scaler();
-  if (has_scale) {
-    throw_misuse(c10::str("precision \"", training.precision,
-                          "\" scales the loss by what the gradients of one process tell, which "
-                          "several stages do not share yet: take \"o1\" or \"o2\" in bf16"));
   }
 }
 
@@ -160,9 +153,9 @@ int dropouts_in(const torch::nn::Module& module) {
 MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOptions& options)
     : mesh_(mesh),
       stage_group_(mesh.group("pp")),
-      partition_((require_fitting(options, stage_group_.size()),
-                  partition_for(options, layers.size(), mesh))),
+      partition_((require_fitting(options), partition_for(options, layers.size(), mesh))),
       order_(order_for(options, partition_, stage_group_.size())),
+      precision_(options.training.precision),
       recompute_every_(recompute_every_of(options)),
       splits_backward_(may_split_backward(options, order_)),
       first_layers_(first_layers_of(partition_)) {
@@ -202,10 +195,22 @@ void MadeStages::split_layers(const PipelineOptions& options) {
   }
 }
 
+// What decides on a step, or scales it, is of the whole model, and not of one stage.
+DataParallelOptions MadeStages::stage_training(const DataParallelOptions& whole) {
+  DataParallelOptions training = whole;
+  training.max_grad_norm = 0;
+  training.non_finite = {};
+  const auto precision = precision::parse_precision(whole.precision).value();
+  if (!precision.has_scaler()) return training;
+  precision::require_fitting(precision, whole, /*has_model=*/true);
+  loss_scale_.emplace(precision.scale, precision.interval, precision.floor);
+  training.precision =
+      precision.mode == precision::Mode::o1 ? "o1:dtype=fp16,scale=0" : "o2:dtype=fp16,scale=0";
+  return training;
+}
+
 void MadeStages::begin_training(const PipelineOptions& options) {
-  DataParallelOptions training = options.training;
-  training.max_grad_norm = 0;  // it is the norm of the whole model that counts
-  training.non_finite = {};    // and a gradient of any stage
+  const DataParallelOptions training = stage_training(options.training);
   for (Chunk& chunk : chunks_) {
     optimizers_.emplace_back();
     if (chunk.module->parameters().empty()) continue;

@@ -18,6 +18,7 @@
 #include "paceline/torch/pipeline/pipeline_options.h"
 #include "paceline/torch/pipeline/stages_of_rank.h"
 #include "paceline/torch/pipeline/tied_parameters.h"
+#include "paceline/torch/precision/precision.h"
 #include "paceline/torch/tensor/dropout.h"
 
 namespace paceline::pipeline {
@@ -38,6 +39,9 @@ class MadeStages {
   // Null: its DataParallel has optimizers of its own, or it has nothing to train.
   torch::optim::Optimizer* optimizer_of(int stage);
   TiedParameters& ties() { return *ties_; }
+  // By which the last stage multiplies the loss; none: the precision has no scale. All ranks change
+  // it together.
+  std::optional<precision::LossScale>& loss_scale() { return loss_scale_; }
   int recompute_every() const { return recompute_every_; }  // layers of a segment; 0: none is
   // Whether gradients of parameters are made apart from those that go to the rank before.
   bool splits_backward() const { return splits_backward_; }
@@ -59,6 +63,7 @@ class MadeStages {
            (turn_takers_ == nullptr || turn_takers_->rank() == 0);
   }
   std::int64_t steps() const { return steps_; }
+  const std::string& precision() const { return precision_; }  // of the whole model
   void go_on_from(std::int64_t steps) { steps_ = steps; }
 
   torch::OrderedDict<std::string, at::Tensor> state();
@@ -67,12 +72,14 @@ class MadeStages {
  private:
   void split_layers(const PipelineOptions& options);
   void begin_training(const PipelineOptions& options);
+  DataParallelOptions stage_training(const DataParallelOptions& whole);
   void drive_dropouts(const Layers& layers, std::uint64_t seed);
 
   DeviceMesh& mesh_;
   Communicator& stage_group_;
   const plan::StagePartition partition_;
   const Order order_;
+  const std::string precision_;
   const int recompute_every_;
   const bool splits_backward_;
   std::vector<int> first_layers_;
@@ -80,6 +87,7 @@ class MadeStages {
   std::vector<Chunk> chunks_;
   std::unique_ptr<TiedParameters> ties_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;  // by chunk; null: none
+  std::optional<precision::LossScale> loss_scale_;
   std::shared_ptr<tensor::DropoutClock> clock_;
   std::int64_t steps_ = 0;
   std::optional<std::int64_t> pass_;

@@ -47,7 +47,7 @@ class Pipeline::Impl {
         wire_(stage_group_.split(0)),
         work_(stages_.order().placement(), stages_.chunks(), options_.loss,
               stages_.recompute_every(), stages_.splits_backward()),
-        finite_(options_.training, mesh) {
+        finite_(options_.training, mesh, stages_) {
     if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
       endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);
     else recorder_ = pipeline::LayerRecorder::wanted(mesh, stages_.chunks());
@@ -107,7 +107,7 @@ class Pipeline::Impl {
   double sum_over_stages(double own);
   void end_step(const pipeline::StepReport& ran, int versions, double norm = 0);
   double endless_step(pipeline::MicroBatches batches, const PrepareOptimizer& prepare);
-  double end_updates(const PrepareOptimizer& prepare);
+  double end_updates(const PrepareOptimizer& prepare, std::optional<double> loss);
   double clip();
   double global_loss(std::optional<double> own);
 
@@ -209,12 +209,13 @@ double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
       samples, options_.micro_batches);
   placed(Place::before, [&] { learn_shapes(batches); });
   if (endless_) return endless_step(std::move(batches), prepare);
-  work_.begin_step(std::move(batches), shapes_);
+  const auto& scale = stages_.loss_scale();
+  work_.begin_step(std::move(batches), shapes_, scale ? scale->scale() : 1);
   const pipeline::StepReport ran = run_order();
   const std::optional<double> loss = work_.end_step();
   double mean = 0, norm = 0;
   placed(Place::after, [&] {
-    norm = end_updates(prepare);
+    norm = end_updates(prepare, loss);
     mean = global_loss(loss);
   });
   if (recorder_) recorder_->end_step();
@@ -299,14 +300,14 @@ pipeline::StepReport Pipeline::Impl::run_order() {
 }
 
 // Returns the norm of the whole model's gradient, if it is clipped; else, or if the step was left
-// out, 0.
-double Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
+// out, 0. `loss`: of this rank, if it has the last stage.
+double Pipeline::Impl::end_updates(const PrepareOptimizer& prepare, std::optional<double> loss) {
   const bool clips = options_.training.max_grad_norm > 0;
   const bool needs_gradients = clips || finite_.looks() || !stages_.ties().empty();
   for (Chunk& chunk : stages_.chunks())
     if (chunk.parallel && needs_gradients) chunk.parallel->synchronize();
   stages_.ties().sum_gradients();
-  if (finite_.looks() && !finite_.passes(stages_.chunks(), stages_.steps() + 1)) return 0;
+  if (finite_.looks() && !finite_.passes(loss)) return 0;
   const Stopwatch watch;
   const double norm = clips ? clip() : 0;
   for (Chunk& chunk : stages_.chunks()) {

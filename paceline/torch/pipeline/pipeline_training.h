@@ -39,7 +39,7 @@ struct PipelineReport {
   double compute_seconds = 0;  // forwards and backwards
   int live_activations = 0;    // at most so many micro-batches were between forward and backward
   int versions = 1;            // of the weights, which the stage kept at most until now
-  // Steps so far that all stages left out (DataParallelOptions::non_finite).
+  // Steps so far that all stages left out (DataParallelOptions::non_finite, or an overflow of fp16).
   std::int64_t skipped = 0;
   double grad_norm = 0;  // of the whole model before it was clipped; 0: max_grad_norm is not set
 };

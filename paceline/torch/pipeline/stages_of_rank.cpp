@@ -43,8 +43,10 @@ void StagesOfRank::measure(LayerWatch& watch) {
   for (Chunk& chunk : chunks_) chunk.module->measure(watch);
 }
 
-void StagesOfRank::begin_step(MicroBatches micro_batches, const CutShapes& shapes) {
+void StagesOfRank::begin_step(MicroBatches micro_batches, const CutShapes& shapes,
+                              double loss_scale) {
   micro_batches_ = std::move(micro_batches);
+  loss_scale_ = loss_scale;
   shapes_ = &shapes;
   live_.clear();
   later_.clear();
@@ -177,7 +179,8 @@ void StagesOfRank::begin_sending(int stage) {
 
 void StagesOfRank::run_backward(Chunk& chunk, const Live& live, const Tensors& gradients) {
   if (is_last(chunk.stage)) {
-    const at::Tensor& loss = live.outputs.front();
+    at::Tensor loss = live.outputs.front();
+    if (loss_scale_ != 1) loss = loss * loss_scale_;
     if (chunk.parallel) chunk.parallel->backward(loss);
     else if (loss.requires_grad()) loss.backward();
     return;

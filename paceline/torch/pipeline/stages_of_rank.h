@@ -52,7 +52,8 @@ class StagesOfRank final : public StageWork {
   void measure(LayerWatch& watch);
 
   // Called before the operations of a step. `shapes`: of all cuts at which this rank receives.
-  void begin_step(MicroBatches micro_batches, const CutShapes& shapes);
+  // `loss_scale`: by which the last stage multiplies the loss before it goes back.
+  void begin_step(MicroBatches micro_batches, const CutShapes& shapes, double loss_scale = 1);
   // The mean loss over the samples of the step, if the last stage is here. REQUIRES: all operations
   // of the step were computed.
   std::optional<double> end_step();
@@ -87,6 +88,7 @@ class StagesOfRank final : public StageWork {
   const bool splits_backward_;
   LayerWatch* watch_ = nullptr;
   MicroBatches micro_batches_;
+  double loss_scale_ = 1;
   const CutShapes* shapes_ = nullptr;
   std::map<Place, Live> live_;
   std::map<Place, std::unique_ptr<LaterGradients>> later_;  // between backward and weight

@@ -36,9 +36,9 @@ std::vector<Entry> modes() {
        .words = {"bf16", "fp16"}},
       {.name = kScale,
        .standard = standard.scale,
-       .least = 1,
+       .least = 0,
        .most = 16777216,
-       .meaning = "factor of the loss in the first step, with fp16"},
+       .meaning = "factor of the loss in the first step, with fp16; 0: the program scales"},
       {.name = kInterval,
        .standard = static_cast<double>(standard.interval),
        .least = 1,
@@ -61,11 +61,14 @@ bool is_power_of_two(double value) {
 // Empty: the settings of the scale go with each other.
 std::string complaint_about_scale(const PrecisionChoice& choice) {
   const PrecisionChoice standard;
-  if (!choice.has_scaler() &&
-      (choice.scale != standard.scale || choice.interval != standard.interval ||
-       choice.floor != standard.floor)) {
+  const bool is_rule_given = choice.interval != standard.interval || choice.floor != standard.floor;
+  if (choice.type != at::kHalf && (choice.scale != standard.scale || is_rule_given)) {
     return "bf16 has the exponents of float32 and no scale: leave scale, interval and floor out, "
            "or take dtype=fp16";
+  }
+  if (choice.scale == 0) {
+    return is_rule_given ? "scale=0 leaves the scale to the program: leave interval and floor out"
+                         : "";
   }
   for (const auto& [name, value] : {std::pair(kScale, choice.scale), {kFloor, choice.floor}}) {
     if (!is_power_of_two(value)) {

@@ -21,12 +21,14 @@ enum class Mode : std::uint8_t {
 struct PrecisionChoice {
   Mode mode = Mode::none;
   at::ScalarType type = at::kBFloat16;  // of 16 bits
-  double scale = 65536;                 // of the loss in the first step: a power of two
-  int interval = 2000;                  // good steps until it doubles
-  double floor = 1;                     // below which it does not fall: a power of two
+  // Of the loss in the first step: a power of two. 0: the program scales the loss, and unscales the
+  // gradients.
+  double scale = 65536;
+  int interval = 2000;  // good steps until it doubles
+  double floor = 1;     // below which it does not fall: a power of two
 
   // Small gradients would be 0 in fp16; bf16 has the exponents of float32.
-  bool has_scaler() const { return mode != Mode::none && type == at::kHalf; }
+  bool has_scaler() const { return mode != Mode::none && type == at::kHalf && scale > 0; }
 };
 
 // Parses "none", "o1" or "o2", with settings behind a colon. A failure (misuse) says what is wrong

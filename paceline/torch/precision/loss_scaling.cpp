@@ -10,6 +10,19 @@
 
 namespace paceline::precision {
 
+bool LossScale::unscale(const std::vector<at::Tensor>& leaves) const {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& leaf : leaves) {
+    const at::Tensor& grad = leaf.grad();
+    if (grad.defined()) gradients.push_back(grad.is_sparse() ? grad._values() : grad);
+  }
+  if (gradients.empty()) return true;
+  at::Tensor found = at::zeros({1});
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, at::full({1}, 1 / scale_));
+  return found.item<float>() == 0;
+}
+
 LossScaling::LossScaling(const PrecisionChoice& choice, DeviceMesh* mesh) : mesh_(mesh) {
   if (choice.has_scaler()) scale_.emplace(choice.scale, choice.interval, choice.floor);
 }
@@ -32,18 +45,8 @@ bool LossScaling::unscale(const std::vector<at::Tensor>& leaves, bool was_scaled
   require_scaled();
   is_unscaled_ = true;
   if (!scale_) return true;
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& leaf : leaves) {
-    const at::Tensor& grad = leaf.grad();
-    if (grad.defined()) gradients.push_back(grad.is_sparse() ? grad._values() : grad);
-  }
-  at::Tensor found = at::zeros({1});
-  if (!gradients.empty()) {
-    const at::Tensor inverse = at::full({1}, 1 / scale_->scale());
-    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
-  }
-  return is_finite_everywhere(was_scaled && found.item<float>() == 0);
+  const bool are_finite = scale_->unscale(leaves);
+  return is_finite_everywhere(was_scaled && are_finite);
 }
 
 bool LossScaling::is_finite_everywhere(bool is_finite_here) {
@@ -59,14 +62,12 @@ void LossScaling::ended(bool has_updated) {
 }
 
 JsonReader::Json LossScaling::state() const {
-  if (!scale_) return JsonReader::Json::object();
-  return {{"scale", scale_->scale()}, {"good_steps", scale_->good_steps()}};
+  return scale_ ? scale_->state() : JsonReader::Json::object();
 }
 
 void LossScaling::restore(const JsonReader::Json& state) {
   is_unscaled_ = false;
-  if (scale_)
-    scale_->restore(state.at("scale").get<double>(), state.at("good_steps").get<std::int64_t>());
+  if (scale_) scale_->restore(state);
 }
 
 std::unique_ptr<replica::MixedPrecision> make_numbers(const PrecisionChoice& choice,

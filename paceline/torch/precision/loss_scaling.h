@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "paceline/core/base/json_reader.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/torch/precision/choice.h"
 #include "paceline/torch/replica/replica.h"
@@ -26,6 +28,9 @@ class LossScale {
   double floor() const { return floor_; }
   std::int64_t good_steps() const { return good_; }  // since it changed, or a step was skipped
 
+  // Turns the grads of `leaves` into those of the loss that was not scaled. False: one of them is
+  // not finite.
+  bool unscale(const std::vector<at::Tensor>& leaves) const;
   // A step has ended, in which no gradient of any rank overflowed, or one did.
   void update(bool has_overflowed) {
     if (has_overflowed) {
@@ -36,9 +41,12 @@ class LossScale {
       good_ = 0;
     }
   }
-  void restore(double scale, std::int64_t good_steps) {
-    scale_ = std::clamp(scale, floor_, kMost);
-    good_ = good_steps;
+
+  // What goes from step to step. THROWS JsonReader::Json::exception: restore() got no such state.
+  JsonReader::Json state() const { return {{"scale", scale_}, {"good_steps", good_}}; }
+  void restore(const JsonReader::Json& state) {
+    scale_ = std::clamp(state.at("scale").get<double>(), floor_, kMost);
+    good_ = state.at("good_steps").get<std::int64_t>();
   }
 
  private:

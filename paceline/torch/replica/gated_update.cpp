@@ -42,14 +42,8 @@ bool GatedUpdate::sees_gradients() const {
          (numbers_ != nullptr && numbers_->has_scale());
 }
 
-// The precisions without a scale leave the same state behind.
 void GatedUpdate::require_same_scale(const JsonReader::Json& saved) const {
-  const bool has_scale = numbers_ != nullptr && numbers_->state().contains("scale");
-  const bool had_scale = saved.contains("numbers") && saved.at("numbers").contains("scale");
-  if (has_scale == had_scale) return;
-  throw_misuse(c10::str("the checkpoint is of a training ", had_scale ? "with" : "without",
-                        " fp16 and its scale of the loss, and this one has precision \"",
-                        precision_, "\""));
+  replica::require_same_scale(numbers_ != nullptr && numbers_->has_scale(), saved, precision_);
 }
 
 void GatedUpdate::backward(const at::Tensor& loss, bool counts) {

@@ -35,6 +35,7 @@ at::ScalarType type_of(const Way& way) {
 struct Run {
   std::vector<double> losses;
   std::vector<at::Tensor> parameters;  // of the whole model, when it began to train
+  double scale = 1;                    // of the loss, with fp16, when it ended
 };
 
 Batch batch_of(const Way& way, DeviceMesh& mesh, int step) {
@@ -62,8 +63,12 @@ Run train_plainly(Job& job, const Way& way, const std::string& folder, int from,
   for (int step = from; step < to; ++step) {
     const Batch batch = batch_of(way, mesh, step);
     optimizer.zero_grad();
-    const at::Tensor loss = mse(
-        model.forward({batch.data.to(parallel.input_type())})[0].to(type_of(way)), batch.target);
+    at::Tensor output;
+    {
+      const Autocast scope = parallel.autocast();
+      output = model.forward({batch.data.to(parallel.input_type())})[0].to(type_of(way));
+    }
+    const at::Tensor loss = mse(output, batch.target);
     parallel.backward(loss);
     parallel.step(optimizer);
     run.losses.push_back(parallel.mean(loss.detach()).item<double>());
@@ -72,6 +77,8 @@ Run train_plainly(Job& job, const Way& way, const std::string& folder, int from,
     EXPECT_TRUE(checkpoints.save(to));
   }
   EXPECT_EQ(checkpoints.finish(), 0);
+  const JsonReader::Json values = parallel.replicas().state().values;
+  if (values.contains("numbers")) run.scale = values.at("numbers").value("scale", 1.0);
   return run;
 }
 
@@ -98,6 +105,7 @@ Run train_as_pipeline(Job& job, const Way& way, const std::string& folder, int f
     EXPECT_TRUE(checkpoints.save(to));
   }
   EXPECT_EQ(checkpoints.finish(), 0);
+  if (const auto& scale = pipeline.made_stages().loss_scale()) run.scale = scale->scale();
   return run;
 }
 
@@ -124,6 +132,7 @@ void expect_goes_on(const Way& saver, const Way& loader) {
   ASSERT_EQ(rest.parameters.size(), itself.parameters.size());
   for (std::size_t i = 0; i < rest.parameters.size(); ++i)
     EXPECT_TRUE(rest.parameters[i].equal(itself.parameters[i])) << "tensor " << i;
+  EXPECT_EQ(rest.scale, whole.scale);
   const double tolerance = saver.precision == "none" ? 1e-9 : 2e-2;
   for (int step = kSavedSteps; step < kAllSteps; ++step) {
     const auto after = static_cast<std::size_t>(step - kSavedSteps);
@@ -161,6 +170,39 @@ TEST(CheckpointsOfPipelines, KeepTheMastersOf16Bits) {
   three.layout = "pp=3";
   three.ranks = 3;
   expect_goes_on(o2, three);
+}
+
+// It doubles after every other step, before and after the save.
+TEST(CheckpointsOfPipelines, KeepTheScaleOfFp16UnderEveryOtherLayout) {
+  Way scaled = kPipeline;
+  scaled.precision = "o1:dtype=fp16,scale=64,interval=2";
+  Way three = scaled, plain = scaled;
+  three.layout = "pp=3";
+  three.ranks = 3;
+  plain.layout = "pp=1";
+  plain.ranks = 1;
+  plain.is_data_parallel = true;
+  expect_goes_on(scaled, three);
+  expect_goes_on(scaled, plain);
+  expect_goes_on(plain, scaled);
+}
+
+TEST(CheckpointsOfPipelines, OneWithoutAScaleIsNotTakenUpWithOne) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path().string() + "/run";
+  Way bf16 = kPipeline;
+  bf16.precision = "o1";
+  train(bf16, path, 0, kSavedSteps);
+  run_ranks(2, [&](Job& job) {
+    DeviceMesh mesh(job, "pp=2");
+    PipelineOptions options = options_of("1f1b", 2);
+    options.training.precision = "o1:dtype=fp16";
+    Pipeline pipeline(mlp(), mesh, options);
+    Checkpoints checkpoints(job, path, {.resume = Resume::yes});
+    checkpoints.add("pipeline", pipeline);
+    EXPECT_THAT(misuse_of([&] { checkpoints.resume(); }),
+                HasSubstr("without fp16 and its scale of the loss"));
+  });
 }
 
 // A save computes what is in flight, so that the run which goes on and the one which is resumed

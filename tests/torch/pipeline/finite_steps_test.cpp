@@ -2,6 +2,7 @@
 #include <limits>
 #include <set>
 
+#include "paceline/torch/pipeline/stage_module.h"
 #include "tests/torch/pipeline/small_pipelines.h"
 
 namespace paceline {
@@ -119,6 +120,135 @@ TEST(FiniteSteps, OptimizersOfParametersClipAndSkipAsOneOfAllDoes) {
   };
   options.optimizer = {};
   EXPECT_EQ(train_with("pp=2", 2, layers, options, {2}).digest, expected.digest);
+}
+
+// --- fp16 and its scale ---
+
+struct ScaledWay {
+  std::string layout = "pp=1", schedule = "1f1b", precision;
+  int ranks = 1;
+  int micro_batches = 2;
+};
+
+struct ScaledEnd {
+  std::string digest;
+  std::vector<double> losses;
+  std::int64_t skipped = 0;
+  bool operator==(const ScaledEnd&) const = default;
+};
+
+at::Tensor float32_mse(const at::Tensor& output, const at::Tensor& target) {
+  return at::mse_loss(output.to(at::kFloat), target);
+}
+
+at::ScalarType input_of(const std::string& precision) {
+  return precision.starts_with("o2") ? at::kHalf : at::kFloat;
+}
+
+ScaledEnd train_scaled(const ScaledWay& way) {
+  ScaledEnd end;
+  run_ranks(way.ranks, [&](Job& job) {
+    DeviceMesh mesh(job, way.layout);
+    PipelineOptions options = options_of(way.schedule, way.micro_batches);
+    options.training.precision = way.precision;
+    options.loss = float32_mse;
+    Pipeline pipeline(mlp(), mesh, options);
+    ScaledEnd own;
+    for (int step = 0; step < 8; ++step) {
+      const Batch batch = batch_of(step, 0, 16, at::kFloat);
+      own.losses.push_back(pipeline.step(batch.data.to(input_of(way.precision)), batch.target));
+    }
+    own.digest = pipeline.parameters_sha256();
+    own.skipped = pipeline.last_step().skipped;
+    if (job.rank() == 0) end = own;
+  });
+  return end;
+}
+
+// A program that knows no pipelines.
+ScaledEnd train_plainly(const std::string& precision) {
+  ScaledEnd end;
+  run_ranks(1, [&](Job& job) {
+    const Layers layers = mlp();
+    pipeline::StageModule model(layers, 0, layers.size() - 1);
+    DataParallel parallel(model, job, {.precision = precision});
+    torch::optim::Adam optimizer(parallel.parameters(), torch::optim::AdamOptions(0.01));
+    for (int step = 0; step < 8; ++step) {
+      const Batch batch = batch_of(step, 0, 16, at::kFloat);
+      at::Tensor output;
+      {
+        const Autocast scope = parallel.autocast();
+        output = model.forward({batch.data.to(input_of(precision))})[0];
+      }
+      const at::Tensor loss = float32_mse(output, batch.target);
+      optimizer.zero_grad();
+      parallel.backward(loss);
+      parallel.step(optimizer);
+      end.losses.push_back(loss.item<double>());
+    }
+    end.digest = parallel.parameters_sha256();
+    end.skipped = parallel.last_step().skipped;
+  });
+  return end;
+}
+
+// The scale begins so high that the first steps overflow, and doubles until others do.
+constexpr const char* kHighScale = ":dtype=fp16,scale=16777216,interval=2";
+
+TEST(FiniteStepsInFp16, AllStagesSkipTogetherAndHaveTheBitsOfOneProcess) {
+  for (const std::string mode : {"o1", "o2"}) {
+    const std::string precision = mode + kHighScale;
+    const ScaledEnd one = train_scaled({.precision = precision});
+    EXPECT_GT(one.skipped, 0);
+    EXPECT_LT(one.skipped, 8);
+    for (const ScaledWay& way : std::vector<ScaledWay>{
+             {.layout = "pp=2", .precision = precision, .ranks = 2},
+             {.layout = "pp=3", .schedule = "gpipe", .precision = precision, .ranks = 3},
+             {.layout = "pp=2",
+             .schedule = "interleaved:chunks=2",
+             .precision = precision,
+             .ranks = 2}}) {
+      SCOPED_TRACE(c10::str(way.layout, ", ", way.schedule, ", ", precision));
+      EXPECT_EQ(train_scaled(way), one);
+    }
+  }
+}
+
+TEST(FiniteStepsInFp16, APipelineHasTheBitsOfAPlainProgram) {
+  for (const std::string mode : {"o1", "o2"}) {
+    const std::string precision = mode + kHighScale;
+    EXPECT_EQ(
+        train_scaled({.layout = "pp=2", .precision = precision, .ranks = 2, .micro_batches = 1}),
+        train_plainly(precision))
+        << precision;
+  }
+}
+
+// The scale is to blame for an overflow, and not the batch, as long as it can fall.
+TEST(FiniteStepsInFp16, AnOverflowOfTheScaleIsNoErrorButABadBatchIs) {
+  PipelineOptions options = options_of("1f1b", 2);
+  options.training.precision = c10::str("o1", kHighScale);
+  options.training.non_finite = "throw";
+  const auto layers = [] { return mlp(); };
+  const auto text_with = [&](const std::set<int>& bad) {
+    std::string text;
+    run_ranks(2, [&](Job& job) {
+      DeviceMesh mesh(job, "pp=2");
+      Pipeline pipeline(layers(), mesh, options);
+      try {
+        for (int step = 0; step < 8; ++step) {
+          Batch batch = batch_of(step, 0, 6, at::kFloat);
+          if (bad.contains(step)) batch.data[0] = std::numeric_limits<float>::quiet_NaN();
+          pipeline.step(batch.data, batch.target);
+        }
+      } catch (const Error& error) {
+        if (job.rank() == 0) text = error.what();
+      }
+    });
+    return text;
+  };
+  EXPECT_EQ(text_with({}), "");
+  EXPECT_THAT(text_with({5}), AllOf(HasSubstr("step 6"), HasSubstr("left out on all stages")));
 }
 
 }  // namespace

@@ -306,7 +306,11 @@ TEST(Pipeline, RefusesByNameWhatDoesNotGo) {
   EXPECT_THAT(refusal([](auto& o) { o.training.synchrony = "local_sgd"; }),
               HasSubstr("synchronous"));
   EXPECT_THAT(refusal([](auto& o) { o.training.non_finite = "no"; }), HasSubstr("non_finite"));
-  EXPECT_THAT(refusal([](auto& o) { o.training.precision = "o1:dtype=fp16"; }), HasSubstr("bf16"));
+  EXPECT_THAT(refusal([](auto& o) {
+                o.training.precision = "o1:dtype=fp16";
+                o.training.compression = "fp16";
+              }),
+              HasSubstr("may swallow"));
   EXPECT_THAT(refusal([](auto& o) {
                 o.tensor_plan = {{"nobody", ParallelStyle::column}};
               }),

@@ -203,7 +203,7 @@ TEST(LossScale, GoesOnFromWhatWasSaved) {
     first.update(i == 3);
   }
   LossScale second(4, 5);
-  second.restore(first.scale(), first.good_steps());
+  second.restore(first.state());
   for (int i = 0; i < 9; ++i) {
     whole.update(i == 6);
     second.update(i == 6);
@@ -218,7 +218,7 @@ TEST(LossScale, DoesNotFallBelowItsFloorAndRisesFromThere) {
   EXPECT_EQ(scale.scale(), 4);
   for (int i = 0; i < 3; ++i) scale.update(false);
   EXPECT_EQ(scale.scale(), 8);
-  scale.restore(0x1p-44, 0);
+  scale.restore({{"scale", 0x1p-44}, {"good_steps", 0}});
   EXPECT_EQ(scale.scale(), 4) << "as a run without a floor has saved it";
 }
 

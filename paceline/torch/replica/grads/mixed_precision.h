@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <vector>
 
 #include "paceline/core/base/json_reader.h"
@@ -43,5 +44,10 @@ class MixedPrecision {
   // THROWS JsonReader::Json::exception: it is no such state.
   virtual void restore(const JsonReader::Json& state) = 0;
 };
+
+// THROWS Error (misuse): a training with fp16 and its scale would go on from the saved state of one
+// without, or the reverse. `values`: SynchronyState::values. `precision`: the text of the option.
+void require_same_scale(bool has_scale, const JsonReader::Json& values,
+                        const std::string& precision);
 
 }  // namespace paceline::replica
