@@ -47,9 +47,11 @@ endif()
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(PACELINE_CCACHE ccache DOC "Optional: makes rebuilds fast")
   if(PACELINE_CCACHE)
-    # With this sloppiness ccache can also cache files that use the precompiled torch header.
+    # With this sloppiness ccache can also cache files that use the precompiled torch header. Paths are relative in its
+    # keys, so that clones and worktrees share what one of them has compiled.
     set(CMAKE_CXX_COMPILER_LAUNCHER
-        env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime "${PACELINE_CCACHE}")
+        env "CCACHE_BASEDIR=${CMAKE_CURRENT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+        CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime "${PACELINE_CCACHE}")
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       add_compile_options(-fpch-preprocess)
     endif()

@@ -97,6 +97,10 @@ std::string binary(const std::string& name) {
   return std::string(folder != nullptr ? folder : PACELINE_BIN_DIR) + "/" + name;
 }
 
+std::string source(const std::string& path) {
+  return PACELINE_SOURCE_DIR "/" + path;
+}
+
 Process::Process(const ProcessOptions& options) {
   Ends terminal, input, output, error;
   std::array<int, 3> standard = {options.input, options.output, options.error};

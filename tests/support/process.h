@@ -17,6 +17,8 @@ namespace paceline::test {
 
 // The path of an executable of this build: the command ("paceline") or a helper of the tests.
 std::string binary(const std::string& name);
+// The path of a file of the source tree, such as "CMakeLists.txt".
+std::string source(const std::string& path);
 
 struct ProcessOptions {
   std::vector<std::string> command;  // a name without '/' is looked up in $PATH

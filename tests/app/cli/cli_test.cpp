@@ -8,15 +8,14 @@
 
 #include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/core/base/version.h"
+#include "tests/support/process.h"
 
 namespace paceline::cli {
 namespace {
 
 TEST(Cli, VersionIsThatOfTheProject) {
-  // The tests stand in the source tree: the version is written twice, and here is what keeps it
-  // one.
-  const std::string here = __FILE__;
-  std::ifstream file(here.substr(0, here.find("tests/app/")) + "CMakeLists.txt");
+  // The version is written twice, and here is what keeps it one.
+  std::ifstream file(test::source("CMakeLists.txt"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(text.find(fmt::format("project(paceline VERSION {} ", kVersion)), std::string::npos);
 }

@@ -8,6 +8,7 @@
 
 #include "paceline/core/collective/program/contract.h"
 #include "tests/core/collective/programs.h"
+#include "tests/support/process.h"
 
 namespace paceline::collective::testing {
 namespace {
@@ -57,8 +58,7 @@ std::vector<Picture> pictures_in(const std::filesystem::path& path) {
 
 TEST(Pictures, OfAlgorithmsAreTheProgramsThatTheyBuild) {
   int compared = 0;
-  const std::filesystem::path tests = std::filesystem::path(__FILE__).parent_path();
-  const auto folder = tests / "../../../../docs/algorithms/pictures";
+  const std::filesystem::path folder = test::source("docs/algorithms/pictures");
   for (const Algorithm& algorithm : built_in_algorithms()) {
     const std::string name =
         std::string(name_of(algorithm.operation)) + "_" + std::string(algorithm.name);
