@@ -22,13 +22,13 @@ constexpr int kRoot = 0;
 
 // The elements `found` of the buffer must be the elements from, from + 1, ... of the source's data.
 struct Expected {
-  Range found;
+  ElementRange found;
   int source;
   std::size_t from;
 };
 
 std::vector<Expected> expected_of(Operation operation, const Partition& parts, int rank) {
-  const Range whole = {0, parts.count()};
+  const ElementRange whole = {0, parts.count()};
   const auto part = [&](int r) { return parts.chunks[static_cast<std::size_t>(r)]; };
   const auto own_untouched = Expected{part(rank), rank, part(rank).offset};
   switch (operation) {
@@ -84,7 +84,7 @@ class Collective final : public Contestant {
  private:
   Pattern pattern(int iteration) const { return {candidate_.dtype, group_.size(), iteration}; }
 
-  Buffer view(Range range) const {
+  Buffer view(ElementRange range) const {
     return {buffer_.data() + range.offset * element_, range.count, candidate_.dtype};
   }
 

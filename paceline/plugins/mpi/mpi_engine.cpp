@@ -38,8 +38,8 @@ Result<> succeeded(int code, std::string_view what) {
 }
 
 struct Counts {  // arguments of MPI's calls with counts for each rank
-  explicit Counts(const std::vector<Range>& ranges = {}) {
-    for (const Range& range : ranges) {
+  explicit Counts(const std::vector<ElementRange>& ranges = {}) {
+    for (const ElementRange& range : ranges) {
       counts.push_back(static_cast<int>(range.count));
       // The offset of an empty range is meaningless (collective/call/request.h).
       offsets.push_back(range.count == 0 ? 0 : static_cast<int>(range.offset));
@@ -193,7 +193,7 @@ class MpiLibrary final : public collective::EngineLibrary {
     std::size_t count = std::max(call.input.count, call.output.count);
     for (const auto* ranges : {&call.sent, &call.taken}) {
       std::size_t all = 0;
-      for (const Range& range : *ranges) all += range.count;
+      for (const ElementRange& range : *ranges) all += range.count;
       count = std::max(count, all);
     }
     if (count <= static_cast<std::size_t>(std::numeric_limits<int>::max())) return {};

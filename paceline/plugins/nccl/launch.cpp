@@ -18,8 +18,12 @@ class Launch {
 
  private:
   // Data without a reduction move as bytes, whatever their type.
-  std::byte* output(Range range) const { return call_.output.data + range.offset * element_; }
-  const std::byte* input(Range range) const { return call_.input.data + range.offset * element_; }
+  std::byte* output(ElementRange range) const {
+    return call_.output.data + range.offset * element_;
+  }
+  const std::byte* input(ElementRange range) const {
+    return call_.input.data + range.offset * element_;
+  }
   void take(Status status) {
     if (status != Status::success && status != Status::in_progress && status_ == Status::success)
       status_ = status;
@@ -51,9 +55,9 @@ class Launch {
   Status status_ = Status::success;
 };
 
-bool all_equal(const std::vector<Range>& parts) {
-  return std::ranges::all_of(parts,
-                             [&](const Range& part) { return part.count == parts[0].count; });
+bool all_equal(const std::vector<ElementRange>& parts) {
+  return std::ranges::all_of(
+      parts, [&](const ElementRange& part) { return part.count == parts[0].count; });
 }
 
 Status Launch::run() {
@@ -93,7 +97,7 @@ void Launch::reduce_scatter() {
     return;
   }
   for (int root = 0; root < at_.ranks; ++root) {
-    const Range part = call_.sent[static_cast<std::size_t>(root)];
+    const ElementRange part = call_.sent[static_cast<std::size_t>(root)];
     if (part.count == 0) continue;
     take(nccl_.reduce(input(part), root == at_.rank ? call_.output.data : nullptr, part.count,
                       words_.type, words_.op, root, at_.comm, at_.stream));
@@ -107,7 +111,7 @@ void Launch::all_gather() {
     return;
   }
   for (int root = 0; root < at_.ranks; ++root) {
-    const Range part = call_.taken[static_cast<std::size_t>(root)];
+    const ElementRange part = call_.taken[static_cast<std::size_t>(root)];
     if (part.count == 0) continue;
     const std::byte* from = root == at_.rank ? call_.input.data : output(part);
     take(nccl_.broadcast(from, output(part), part.count * element_, Type::u8, root, at_.comm,
@@ -118,7 +122,7 @@ void Launch::all_gather() {
 void Launch::gather() {
   if (at_.rank != call_.root) return send(call_.input.data, call_.input.count, call_.root);
   for (int peer = 0; peer < at_.ranks; ++peer) {
-    const Range part = call_.taken[static_cast<std::size_t>(peer)];
+    const ElementRange part = call_.taken[static_cast<std::size_t>(peer)];
     if (peer == at_.rank) keep_own(call_.input.data, output(part), part.count);
     else recv(output(part), part.count, peer);
   }
@@ -127,7 +131,7 @@ void Launch::gather() {
 void Launch::scatter() {
   if (at_.rank != call_.root) return recv(call_.output.data, call_.output.count, call_.root);
   for (int peer = 0; peer < at_.ranks; ++peer) {
-    const Range part = call_.sent[static_cast<std::size_t>(peer)];
+    const ElementRange part = call_.sent[static_cast<std::size_t>(peer)];
     if (peer == at_.rank) keep_own(input(part), call_.output.data, part.count);
     else send(input(part), part.count, peer);
   }
@@ -135,8 +139,8 @@ void Launch::scatter() {
 
 void Launch::all_to_all() {
   for (int peer = 0; peer < at_.ranks; ++peer) {
-    const Range to = call_.sent[static_cast<std::size_t>(peer)];
-    const Range from = call_.taken[static_cast<std::size_t>(peer)];
+    const ElementRange to = call_.sent[static_cast<std::size_t>(peer)];
+    const ElementRange from = call_.taken[static_cast<std::size_t>(peer)];
     send(input(to), to.count, peer);
     recv(output(from), from.count, peer);
   }

@@ -178,10 +178,10 @@ GradientLayout GradientSchedule::by_agreed_plan(Communicator& group) {
   drift_.begin_anew();
   trial_.reset();
   if (policy_ == nullptr) return agreed_buckets(group);
-  Plan best;
+  MessagePlan best;
   if (group.rank() == 0) {
     const schedule::Model model = model_of(order_, alignment_of(codec_));
-    const std::vector<Plan> plans = ways(model);
+    const std::vector<MessagePlan> plans = ways(model);
     keep_other(model, plans);
     best = plans.front();
   }
@@ -213,7 +213,7 @@ schedule::Offers GradientSchedule::chosen(const schedule::Allowance& allowance,
   return offers;
 }
 
-GradientLayout GradientSchedule::by_plan(const Plan& plan) const {
+GradientLayout GradientSchedule::by_plan(const MessagePlan& plan) const {
   GradientLayout layout{.alignment = alignment_of(codec_), .plan = plan, .is_in_order = false};
   layout.model = model_of(order_, layout.alignment);
   for (const schedule::MessageGroup& run : plan.groups) {
@@ -268,13 +268,13 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
 
 // The best by the forecast comes first. A policy that needs measured costs keeps its plan until
 // there are some.
-std::vector<Plan> GradientSchedule::ways(const schedule::Model& model) const {
+std::vector<MessagePlan> GradientSchedule::ways(const schedule::Model& model) const {
   if (measures() && !costs_) return {*present_};
   const schedule::Costs costs = costs_.value_or(schedule::Costs());
   schedule::Costs among_ranks = costs, over_servers = costs;
   among_ranks.links.server.reset();
   if (costs.links.server) over_servers.links = schedule::through_servers(costs.links);
-  std::vector<Plan> plans;
+  std::vector<MessagePlan> plans;
   if (chooses_path_ && policy_->chooses_codecs) plans.push_back(made(model, costs));
   else if (path_ != Path::server) plans.push_back(made(model, among_ranks));
   if (chooses_path_ || path_ == Path::server)
@@ -283,25 +283,27 @@ std::vector<Plan> GradientSchedule::ways(const schedule::Model& model) const {
   sort_by_forecast(plans, model);
   if (present_ && forecast(model, plans.front()) > kWorthAChange * forecast(model, *present_))
     return {*present_};
-  for (Plan& plan : plans) plan = schedule::ordered(std::move(plan), model, costs);
+  for (MessagePlan& plan : plans) plan = schedule::ordered(std::move(plan), model, costs);
   return plans;
 }
 
-Plan GradientSchedule::made(const schedule::Model& model, const schedule::Costs& costs) const {
-  Plan plan = policy_->make(model, costs, crosses_barrier_);
+MessagePlan GradientSchedule::made(const schedule::Model& model,
+                                   const schedule::Costs& costs) const {
+  MessagePlan plan = policy_->make(model, costs, crosses_barrier_);
   if (codec_ != schedule::kUncompressed && !policy_->chooses_codecs)
     plan = schedule::encoded(std::move(plan), codec_);
   return plan;
 }
 
-double GradientSchedule::forecast(const schedule::Model& model, const Plan& plan) const {
+double GradientSchedule::forecast(const schedule::Model& model, const MessagePlan& plan) const {
   return schedule::iteration_seconds(model, *costs_, plan);
 }
 
 // REQUIRES: costs were measured.
-void GradientSchedule::sort_by_forecast(std::vector<Plan>& plans,
+void GradientSchedule::sort_by_forecast(std::vector<MessagePlan>& plans,
                                         const schedule::Model& model) const {
-  std::ranges::stable_sort(plans, {}, [&](const Plan& plan) { return forecast(model, plan); });
+  std::ranges::stable_sort(plans, {},
+                           [&](const MessagePlan& plan) { return forecast(model, plan); });
 }
 
 GradientLayout GradientSchedule::agreed_buckets(Communicator& group) {
@@ -309,8 +311,8 @@ GradientLayout GradientSchedule::agreed_buckets(Communicator& group) {
   std::vector<std::uint8_t> over_servers(1);
   if (group.rank() == 0) {
     const GradientLayout layout = buckets();
-    std::vector<Plan> plans = {on_path(Path::all_to_all, layout.plan),
-                               on_path(Path::server, layout.plan)};
+    std::vector<MessagePlan> plans = {on_path(Path::all_to_all, layout.plan),
+                                      on_path(Path::server, layout.plan)};
     sort_by_forecast(plans, layout.model);
     keep_other(layout.model, plans);
     over_servers[0] = plans.front().groups.front().path == Path::server;
@@ -323,7 +325,8 @@ GradientLayout GradientSchedule::agreed_buckets(Communicator& group) {
 // --- trials of both ways -------------------------------------------------------------------------
 
 // Keeps the second of the plans if its forecast is so close that both should be tried.
-void GradientSchedule::keep_other(const schedule::Model& model, const std::vector<Plan>& plans) {
+void GradientSchedule::keep_other(const schedule::Model& model,
+                                  const std::vector<MessagePlan>& plans) {
   other_.reset();
   if (!chooses_path_ || !costs_) return;
   tell_way(model, plans.front());
@@ -337,7 +340,7 @@ void GradientSchedule::begin_trial(Communicator& group) {
   std::vector<std::uint8_t> tries = {other_.has_value()};
   group.broadcast(buffer_of(tries), 0).wait();
   if (tries[0] == 0) return;
-  other_ = schedule::agreed(group, other_.value_or(Plan()));
+  other_ = schedule::agreed(group, other_.value_or(MessagePlan()));
   trial_.emplace();
 }
 
@@ -374,9 +377,9 @@ void GradientSchedule::tell_trial() const {
                trial_->is_second_faster() ? "other" : "first", " one"));
 }
 
-void GradientSchedule::tell_way(const schedule::Model& model, const Plan& plan) const {
+void GradientSchedule::tell_way(const schedule::Model& model, const MessagePlan& plan) const {
   constexpr double kMilli = 1e3;
-  const auto milliseconds = [&](const Plan& of) { return kMilli * forecast(model, of); };
+  const auto milliseconds = [&](const MessagePlan& of) { return kMilli * forecast(model, of); };
   log_info(
       c10::str("aggregate automatic: schedule '", name_, "' takes a step of ", milliseconds(plan),
                " ms by the forecast; with all of its gradients among the "

@@ -71,7 +71,7 @@ struct Draw {
     const auto way = numbers.below(2 * names.size() + 1);
     if (way < names.size()) algorithm = names[way];
     const auto cuts = Partition::even(count, group.size()).chunks;
-    for (const Range& part : cuts) counts.push_back(part.count);
+    for (const ElementRange& part : cuts) counts.push_back(part.count);
     if (even) return;
     for (std::size_t i = 0; i + 1 < counts.size(); ++i) {
       const std::size_t moved = numbers.below(counts[i] + 1);
@@ -134,10 +134,10 @@ class Call {
     return buffer;
   }
   MixedPrecision of(int rank) const { return MixedPrecision::of(draw_.dtype, rank); }
-  Buffer part(Buffer whole, const Range& range) const {
+  Buffer part(Buffer whole, const ElementRange& range) const {
     return {whole.data + range.offset * size_of(draw_.dtype), range.count, draw_.dtype};
   }
-  Range part_of(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
+  ElementRange part_of(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
   void expect(Buffer buffer, MixedPrecision row, std::size_t first = 0) {
     wanted_.push_back({buffer, std::move(row), first});
   }
@@ -174,7 +174,7 @@ class Call {
     else expect(in, of(group_.rank()));
   }
   void reduce_scatter() {
-    const Range mine = part_of(group_.rank());
+    const ElementRange mine = part_of(group_.rank());
     const Buffer in = filled(draw_.count), out = in_place_ ? part(in, mine) : take(mine.count);
     works_.push_back(group_.reduce_scatter(
         in, out, {.op = draw_.op, .counts = draw_.told(), .algorithm = draw_.algorithm}));
@@ -183,7 +183,7 @@ class Call {
   void gather() {
     const bool to_one = draw_.operation == Operation::gather;
     const bool takes = !to_one || group_.rank() == draw_.root;
-    const Range mine = part_of(group_.rank());
+    const ElementRange mine = part_of(group_.rank());
     const Buffer out = takes ? take(draw_.count) : Buffer{nullptr, 0, draw_.dtype};
     const Buffer in = takes && in_place_ ? part(out, mine) : take(mine.count);
     of(group_.rank()).fill(in, mine.offset);
@@ -196,7 +196,7 @@ class Call {
   }
   void scatter() {
     const bool gives = group_.rank() == draw_.root;
-    const Range mine = part_of(group_.rank());
+    const ElementRange mine = part_of(group_.rank());
     const Buffer in = gives ? filled(draw_.count) : Buffer{nullptr, 0, draw_.dtype};
     const Buffer out = gives && in_place_ ? part(in, mine) : take(mine.count);
     works_.push_back(group_.scatter(in, out, draw_.root,
@@ -242,7 +242,7 @@ class Call {
   test::Arena& arena_;
   SeededNumbers& own_;
   const bool in_place_;
-  const std::vector<Range> parts_;
+  const std::vector<ElementRange> parts_;
   std::vector<Work> works_;
   std::vector<Wanted> wanted_;
 };

@@ -190,8 +190,8 @@ class Comparison {
       for (const Method& method : request_.methods) {
         for (const Way way : ways_of(method)) {
           const bool plans = job_.rank() == 0;
-          const Plan plan =
-              schedule::agreed(job_.world(), plans ? planned(method, codec, way) : Plan());
+          const MessagePlan plan =
+              schedule::agreed(job_.world(), plans ? planned(method, codec, way) : MessagePlan());
           ScheduleWindow window{.run_ns = TraceLog::now(),
                                 .messages = message_titles(model_, plan)};
           const auto run = bench.run(plan, request_.steps, [&window](int) {
@@ -212,21 +212,21 @@ class Comparison {
   }
 
   // A method with a codec has it for all groups, unless its policy chooses a codec for each group.
-  Plan planned(const Method& method, const std::string& codec, Way way) const {
+  MessagePlan planned(const Method& method, const std::string& codec, Way way) const {
     Costs costs = costs_;
     if (way == Way::server) costs.links = schedule::through_servers(costs.links);
     if (way != Way::both) costs.links.server.reset();
     std::erase_if(costs.codecs, [&codec](const schedule::CodecCost& cost) {
       return cost.name != codec && cost.name != schedule::kUncompressed;
     });
-    Plan plan = method.policy->make(model_, costs, method.crosses_barrier);
+    MessagePlan plan = method.policy->make(model_, costs, method.crosses_barrier);
     if (!method.policy->chooses_codecs) plan = schedule::encoded(std::move(plan), codec);
     if (way == Way::server) plan = on_path(schedule::Path::server, std::move(plan));
     return schedule::ordered(std::move(plan), model_, costs_);
   }
 
-  ScheduleRow row_of(const Method& method, const std::string& codec, Way way, const Plan& plan,
-                     const schedule::TrialRun& run) const {
+  ScheduleRow row_of(const Method& method, const std::string& codec, Way way,
+                     const MessagePlan& plan, const schedule::TrialRun& run) const {
     schedule::LinkCosts links = costs_.links;
     if (way == Way::server) links = schedule::through_servers(links);
     if (way != Way::both) links.server.reset();

@@ -109,7 +109,7 @@ class Cell {
 
   std::vector<SurveyForecast> forecasts(int general_simulations) const {
     std::vector<SurveyForecast> all;
-    for (const Plan& plan : survey_methods(model_, measured_.links)) all.push_back(of(plan));
+    for (const MessagePlan& plan : survey_methods(model_, measured_.links)) all.push_back(of(plan));
     GeneralSettings settings{.conditions = conditions_};
     settings.most_simulations = general_simulations;
     const GeneralPlan best = general(model_, trusted_, settings);
@@ -119,7 +119,7 @@ class Cell {
   }
 
  private:
-  SurveyForecast of(Plan plan) const {
+  SurveyForecast of(MessagePlan plan) const {
     const bool by_scripts = !constants_.bytescheduler_by_the_paper;
     if (plan.name == "ByteScheduler-A2A") {
       const double plugin = by_scripts ? constants_.plugin : 0;

@@ -107,14 +107,14 @@ std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, i
     if (begin >= end) continue;
     const std::size_t rows = rows_of(model.sent(tensor), begin - offset, end - offset);
     // A tensor's number is a key of its random numbers, so the parts of one have different ones.
-    const Part part{.tensor = static_cast<std::uint32_t>(message) << 12 |
-                              static_cast<std::uint32_t>(parts.size()),
-                    .rows = rows,
-                    .columns = (end - begin) / rows,
-                    .rank = place.rank,
-                    .ranks = place.ranks,
-                    .seed = place.seed,
-                    .spares = place.spares};
+    const AveragedTensor part{.tensor = static_cast<std::uint32_t>(message) << 12 |
+                                        static_cast<std::uint32_t>(parts.size()),
+                              .rows = rows,
+                              .columns = (end - begin) / rows,
+                              .rank = place.rank,
+                              .ranks = place.ranks,
+                              .seed = place.seed,
+                              .spares = place.spares};
     parts.push_back({part, tensor, begin - offset, model.sent(tensor).offer});
   }
   return parts;
