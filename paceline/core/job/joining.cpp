@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <span>
+#include <vector>
 
 #include "paceline/core/base/log.h"
 #include "paceline/core/membership/environment/configuration.h"

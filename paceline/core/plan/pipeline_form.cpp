@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/settings/named_choice.h"

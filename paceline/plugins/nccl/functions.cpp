@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
 
 namespace paceline::nccl {

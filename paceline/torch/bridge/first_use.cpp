@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <utility>
 

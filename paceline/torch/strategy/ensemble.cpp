@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/replica/broadcast.h"

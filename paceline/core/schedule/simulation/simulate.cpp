@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <vector>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/schedule/simulation/processor_share.h"

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <atomic>
+#include <cstdint>
 #include <utility>
 
 #include "paceline/core/base/base.h"
