@@ -47,7 +47,7 @@ class LayersOverRanks;
 }  // namespace parallel
 
 namespace precision {
-struct Choice;
+struct PrecisionChoice;
 class HalvedTensors;
 }  // namespace precision
 
