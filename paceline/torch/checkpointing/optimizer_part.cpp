@@ -13,7 +13,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/checkpointing/checkpoint_fields.h"
 #include "paceline/torch/checkpointing/checkpoint_part.h"
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 
 namespace paceline::checkpointing {
 namespace {

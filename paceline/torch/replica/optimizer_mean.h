@@ -2,7 +2,7 @@
 #pragma once
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 #include "paceline/torch/replica/synchrony.h"
 
 namespace paceline::replica {

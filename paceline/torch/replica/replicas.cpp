@@ -8,7 +8,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/consensus.h"
 #include "paceline/torch/replica/equality_watch.h"

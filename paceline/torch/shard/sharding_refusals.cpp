@@ -4,7 +4,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 
 namespace paceline::shard {
 void require_shardable(const replica::ModelParts& parts, const DataParallelOptions& options) {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "paceline/core/job/job.h"
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 
 struct Options {
   std::string model = "cnn";

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 
 namespace data = paceline::data;
 namespace optimizers = paceline::optimizers;

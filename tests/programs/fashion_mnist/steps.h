@@ -11,7 +11,7 @@
 
 #include "options.h"
 #include "paceline/core/job/job.h"
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 

@@ -16,7 +16,7 @@
 #include "measurement.h"
 #include "memory.h"
 #include "models.h"
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "replica.h"

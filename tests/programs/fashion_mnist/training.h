@@ -10,7 +10,7 @@
 
 #include "options.h"
 #include "paceline/core/job/job.h"
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 
 // Trains as the options say; rank 0 prints the results. Returns the exit code: 0, or 143 when the
 // run was stopped by SIGTERM after a checkpoint. THROWS paceline::Error.

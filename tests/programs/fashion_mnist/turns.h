@@ -7,7 +7,7 @@
 
 #include "paceline/core/coordination/tickets.h"
 #include "paceline/core/job/job.h"
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 #include "paceline/torch/data/data.h"
 
 struct Turn {

@@ -1,5 +1,5 @@
 // Optimizers in checkpoints.
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 #include "tests/torch/checkpointing/small_run.h"
 
 namespace paceline {

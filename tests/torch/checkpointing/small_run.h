@@ -10,7 +10,7 @@
 
 #include "paceline/core/base/disk.h"
 #include "paceline/core/checkpoint/checkpoint.h"
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/parallel/small_training.h"
 

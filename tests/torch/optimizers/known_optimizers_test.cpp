@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 
 namespace paceline::optimizers {
 namespace {

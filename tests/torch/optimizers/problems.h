@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 #include "paceline/torch/replica/replica.h"
 #include "tests/torch/parallel/small_training.h"
 

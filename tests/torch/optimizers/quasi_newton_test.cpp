@@ -1,6 +1,6 @@
 #include "paceline/torch/optimizers/quasi_newton.h"
 
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/optimizers/problems.h"
 

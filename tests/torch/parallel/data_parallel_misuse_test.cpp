@@ -3,7 +3,7 @@
 #include <cmath>
 #include <thread>
 
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {

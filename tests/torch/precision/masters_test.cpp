@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "examples/05_tiny_gpt/model.h"
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/precision/small_model.h"
 

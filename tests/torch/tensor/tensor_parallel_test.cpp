@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 #include "tests/torch/tensor/small_gpt.h"
 
 namespace paceline::tensor_test {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 
 namespace paceline::strategy {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "paceline/core/server/server.h"
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 
 namespace paceline::strategy {
 namespace {

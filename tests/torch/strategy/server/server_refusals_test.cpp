@@ -1,7 +1,7 @@
 // Refusals of what does not go with parameters on servers: by name, before anything is sent.
 #include "paceline/torch/strategy/server/server_refusals.h"
 
-#include "paceline/torch/optimizers/optim.h"
+#include "paceline/torch/optimizers/optimizers.h"
 #include "paceline/torch/strategy/strategy.h"
 #include "tests/torch/strategy/serial_world.h"
 

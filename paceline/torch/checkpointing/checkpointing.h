@@ -1,7 +1,7 @@
-// The door of checkpoint: saves a training, and goes on with it.
+// The door of checkpointing: saves a training, and goes on with it.
 //
 // Checkpoints (checkpoints.h) is what a program holds. What it adds are parts (checkpoint_part.h):
-// a model, optimizers (of optim/known_optimizers.h, by the names of checkpoint_part.h), a
+// a model, optimizers (of optimizers/known_optimizers.h, by the names of checkpoint_part.h), a
 // DataParallel, the place of a sampler, a schedule of learning rates, torch's random numbers,
 // fields of its own (checkpoint_fields.h). load_weights.h takes the model alone out of a
 // checkpoint. A part gives its state and is made again from one (saved_item.h). own_share.h says

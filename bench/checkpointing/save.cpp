@@ -3,7 +3,7 @@
 // costs in which no save is due. Prints one line of JSON; bench/against/checkpoint puts it beside
 // others.
 //
-//   bench_checkpoint_save DIRECTORY        the directory is made, and must be on the disk to
+//   bench_checkpointing_save DIRECTORY        the directory is made, and must be on the disk to
 //   measure
 #include <torch/torch.h>
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "paceline/core/job/job.h"
-#include "paceline/torch/checkpointing/checkpoint.h"
+#include "paceline/torch/checkpointing/checkpointing.h"
 
 namespace {
 
@@ -56,7 +56,7 @@ double median(std::vector<double> values) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: bench_checkpoint_save DIRECTORY\n");
+    std::fprintf(stderr, "usage: bench_checkpointing_save DIRECTORY\n");
     return 2;
   }
   paceline::Job job = paceline::init();

@@ -1,4 +1,4 @@
-// The door of optim: optimizers that libtorch does not have, as torch::optim::Optimizer
+// The door of optimizers: optimizers that libtorch does not have, as torch::optim::Optimizer
 // (docs/optimizers/README.md).
 //
 //   lars.h, lamb.h    large batches: the step of each tensor is measured by the tensor's own norm
