@@ -1,7 +1,7 @@
 # Whole programs: the numbered examples, those of tests and benches that are as large, and the micro benchmarks.
 
-# paceline_programs(PARENT): PARENT/[NN_]name/*.cpp -> the executable `name`. One that includes nothing of torch is not
-# linked with it, so it is built and started faster.
+# paceline_programs(PARENT): PARENT/[NN_]name/*.cpp -> the executable `name`. One that includes nothing of torch, or of linear, is
+# not linked with it, so it is built and started faster.
 function(paceline_programs parent)
   paceline_folders(folders ${parent})
   foreach(folder IN LISTS folders)
@@ -10,9 +10,12 @@ function(paceline_programs parent)
       string(REGEX REPLACE "^[0-9]+_" "" name "${folder}")
       add_executable(${name} ${sources})
       set(uses_torch)
+      set(uses_linear)
       foreach(source IN LISTS sources)
         file(STRINGS "${source}" includes LIMIT_COUNT 1 REGEX "#include [<\"](paceline/)?(torch/|train[.]h)")
         list(APPEND uses_torch ${includes})
+        file(STRINGS "${source}" includes LIMIT_COUNT 1 REGEX "#include [<\"]paceline/linear[.]h")
+        list(APPEND uses_linear ${includes})
       endforeach()
       target_link_libraries(${name} PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
       if(uses_torch)
@@ -20,6 +23,9 @@ function(paceline_programs parent)
         paceline_torch_header(${name})
       else()
         target_link_libraries(${name} PRIVATE paceline::core)
+      endif()
+      if(uses_linear)
+        target_link_libraries(${name} PRIVATE paceline::linear)
       endif()
       paceline_batches(${name} 24)  # as the torch floor
       set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${name})

@@ -1,6 +1,7 @@
 # Tests. One executable and one ctest entry for each room; nothing is discovered at build time.
 #   tests/support/            headers and sources that all tests may use
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
+#   tests/linear/             **/*.cpp -> test_linear
 #   tests/plugins/nccl/       -> test_plugins_nccl, where CUDA's headers are
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each,
 #                             mpi_programs/*.cpp -> one for each MPI library
@@ -168,6 +169,20 @@ function(paceline_floor_tests floor)
       endif()
     endif()
   endforeach()
+endfunction()
+
+# paceline_linear_tests(): one test executable for the floor linear, whose rooms are small, with the helpers beside its tests.
+function(paceline_linear_tests)
+  paceline_glob(sources "tests/linear/*.cpp")
+  if(PACELINE_SANITIZE MATCHES "thread")
+    paceline_without_threads(single ${sources})
+    list(FILTER single INCLUDE REGEX "_test\\.cpp$")
+    list(REMOVE_ITEM sources ${single})
+  endif()
+  paceline_test(test_linear SOURCES ${sources} LIBRARIES paceline::linear CHECKED)
+  if(TARGET paceline_ucx)  # then jobs are tried over it
+    add_dependencies(test_linear paceline_ucx)
+  endif()
 endfunction()
 
 # paceline_nccl_tests(): tests/plugins/nccl, with doubles of CUDA and NCCL.
