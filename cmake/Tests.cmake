@@ -1,7 +1,7 @@
 # Tests. One executable and one ctest entry for each room; nothing is discovered at build time.
 #   tests/support/            headers and sources that all tests may use
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
-#   tests/linear/             **/*.cpp -> test_linear
+#   tests/linear/             **/*.cpp -> test_linear, with tests/examples/support/ and what it tests
 #   tests/plugins/nccl/       -> test_plugins_nccl, where CUDA's headers are
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each,
 #                             mpi_programs/*.cpp -> one for each MPI library
@@ -171,9 +171,10 @@ function(paceline_floor_tests floor)
   endforeach()
 endfunction()
 
-# paceline_linear_tests(): one test executable for the floor linear, whose rooms are small, with the helpers beside its tests.
+# paceline_linear_tests(): one test executable for the floor linear, whose rooms are small, with the helpers beside its tests, and for
+# examples/support, whose data its solvers are tried on.
 function(paceline_linear_tests)
-  paceline_glob(sources "tests/linear/*.cpp")
+  paceline_glob(sources "tests/linear/*.cpp" "tests/examples/support/*.cpp" "examples/support/*.cpp")
   if(PACELINE_SANITIZE MATCHES "thread")
     paceline_without_threads(single ${sources})
     list(FILTER single INCLUDE REGEX "_test\\.cpp$")

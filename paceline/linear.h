@@ -2,12 +2,11 @@
 // losses, problems and the solvers by which ranks find their optimum together. Programs link
 // paceline::linear.
 //
-// Data come from files (libsvm.h) or from the King James Bible (king_james.h). A Problem
-// (problem.h) is a loss (a file each beside loss.h) and a regulariser, over Samples (samples.h:
-// sparse rows with labels). A solver is a file beside solvers.h, a value in the catalogue
-// (solver_catalogue.h), which makes a Solver (solver.h): it works in rounds, alone or on the ranks
-// of a group, with samples or features split among them. objective.h measures the weights that come
-// out.
+// A Problem (problem.h) is a loss (a file each beside loss.h) and a regulariser, over Samples
+// (samples.h: sparse rows with labels), which come from files (libsvm.h). A solver is a file beside
+// solvers.h, a value in the catalogue (solver_catalogue.h), which makes a Solver (solver.h): it
+// works in rounds, alone or on the ranks of a group, with samples or features split among them.
+// objective.h measures the weights that come out.
 #pragma once
 
 #include "paceline/linear/data/data.h"

@@ -1,7 +1,8 @@
-// Facts about a real problem, which a mistake in any part of the room would change: the testaments
+// Facts about a real problem, which a mistake in any part of the floor would change: the testaments
 // of the Bible by their words, with the smooth hinge and l2 = 0.001.
 #include <gtest/gtest.h>
 
+#include "examples/support/king_james.h"
 #include "paceline/linear.h"
 #include "tests/linear/linear_problems.h"
 #include "tests/support/local_world.h"
@@ -10,10 +11,12 @@
 namespace paceline::linear {
 namespace {
 
+using examples::KingJames;
+
 constexpr double kBestPrimal = 0.2310714;
 
 const KingJames& testaments() {
-  static const KingJames verses = king_james("testament").value();
+  static const KingJames verses = examples::king_james("testament").value();
   return verses;
 }
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "paceline/linear/data/king_james.h"
+#include "examples/support/king_james.h"
 #include "paceline/linear/threads/sample_steps.h"
 #include "tests/linear/threads/sparse_logistic.h"
 #include "tests/support/seed.h"
@@ -31,7 +31,8 @@ TEST(Cyclades, AlsoInBatchesOfOneSample) {
 }
 
 TEST(Cyclades, WhereCommonFeaturesJoinTheSamplesItSaysSoAndNamesHogwild) {
-  const Samples verses = king_james("testament").value().held_out;  // fewer than for training
+  const Samples verses =
+      examples::king_james("testament").value().held_out;  // fewer than for training
   const Problem problem = {.loss = parse_loss("smooth_hinge").value(), .l2 = 1e-3};
   const auto solved = test::solved_alone("cyclades:threads=2,batch=64", problem, verses, 1);
   EXPECT_EQ(solved.weights, test::solved_by_one_loop(problem, verses, 1));

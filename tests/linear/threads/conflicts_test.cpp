@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "paceline/linear/data/king_james.h"
+#include "examples/support/king_james.h"
 #include "tests/linear/threads/sparse_logistic.h"
 #include "tests/support/seed.h"
 
@@ -94,7 +94,7 @@ TEST(Conflicts, ComponentsAreSmallBelowTheMeanDegreeAndOneIsAGiantAboveIt) {
 }
 
 TEST(Conflicts, SixtyFourVersesOfTheBibleAreOneComponentButForARareListOfNames) {
-  const SparseRows rows = king_james("testament").value().training.rows;
+  const SparseRows rows = examples::king_james("testament").value().training.rows;
   const auto order = permutation(rows.size(), test::seed(2560000));
   ConflictGraph graph(rows);
   int whole = 0;

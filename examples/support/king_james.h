@@ -1,5 +1,5 @@
 // The King James Bible as samples: real sparse data of two classes that every Debian machine can
-// have.
+// have. tiny_gpt learns from its text alone.
 //
 // A verse is a sample. Its words are the runs of a-z in lower case; a word is there or not, and
 // rows have unit length. Verses whose index is 9 modulo 10 are held out. The text comes from the
@@ -10,14 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/base/result.h"
-#include "paceline/linear/data/samples.h"
+#include "paceline/linear.h"
 
-namespace paceline::linear {
+namespace examples {
 
 struct KingJames {
-  Samples training, held_out;      // both as wide as there are words
-  std::vector<std::string> words;  // of column j, in the order of the alphabet
+  paceline::linear::Samples training, held_out;  // both as wide as there are words
+  std::vector<std::string> words;                // of column j, in the order of the alphabet
 };
 
 // The labels that verses can get: "testament" (+1: the verse stands in the New Testament), then the
@@ -26,15 +25,16 @@ std::vector<std::string> king_james_labels();
 
 // Runs Debian's program (about 0.1 s). A failure (misuse): an unknown label (it lists the known
 // ones), or no text, with the packages to install. THREAD: any.
-Result<KingJames> king_james(std::string_view label, const std::string& program = "/usr/bin/bible");
+paceline::Result<KingJames> king_james(std::string_view label,
+                                       const std::string& program = "/usr/bin/bible");
 
 // The text alone, a verse a line, without the references before them: what models of language learn
 // from. A failure (misuse): no text, with the packages to install. THREAD: any.
-Result<std::string> king_james_text(const std::string& program = "/usr/bin/bible");
+paceline::Result<std::string> king_james_text(const std::string& program = "/usr/bin/bible");
 
 // The samples of a text that the program wrote, a verse a line: "1Sm3:4 That the LORD called
 // Samuel: ...". A failure (misuse): an unknown label, or a line that is no verse (its number is
 // told).
-Result<KingJames> parse_king_james(std::string_view text, std::string_view label);
+paceline::Result<KingJames> parse_king_james(std::string_view text, std::string_view label);
 
-}  // namespace paceline::linear
+}  // namespace examples

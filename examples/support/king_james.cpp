@@ -1,4 +1,4 @@
-#include "paceline/linear/data/king_james.h"
+#include "king_james.h"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,15 @@
 #include <optional>
 #include <unordered_map>
 
-#include "paceline/core/base/suggestion.h"
-#include "paceline/linear/data/program_output.h"
+#include "program_output.h"
 
-namespace paceline::linear {
+namespace examples {
+
+using paceline::Failure;
+using paceline::Fault;
+using paceline::Result;
+using paceline::linear::Samples;
+
 namespace {
 
 constexpr std::size_t kVerses = 31102;
@@ -74,11 +79,7 @@ Result<Books> books_of(std::string_view label) {
   const auto found = std::ranges::find(kBooks, label, &Book::name);
   const auto index = static_cast<std::size_t>(found - kBooks.begin());
   if (found != kBooks.end()) return Books{index, index + 1};
-  const auto known = king_james_labels();
-  return Failure{Fault::misuse,
-                 fmt::format("unknown label '{}'{}; the known ones are {}", label,
-                             suggestion(label, known), fmt::join(known, ", ")),
-                 {}};
+  return paceline::unknown_name("label", label, king_james_labels());
 }
 
 // "1Sm3:4" is of the book "1Sm".
@@ -237,4 +238,4 @@ Result<KingJames> king_james(std::string_view label, const std::string& program)
   return result;
 }
 
-}  // namespace paceline::linear
+}  // namespace examples

@@ -1,4 +1,4 @@
-#include "paceline/linear/data/program_output.h"
+#include "program_output.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,13 +9,33 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
-#include "paceline/core/transport/socket/file_descriptor.h"
+namespace examples {
 
-namespace paceline::linear {
+using paceline::Failure;
+using paceline::Fault;
+using paceline::io_failure;
+using paceline::Result;
+
 namespace {
 
-using transport::FileDescriptor;
+// One end of a pipe, which it closes.
+class PipeEnd {
+ public:
+  explicit PipeEnd(int descriptor) : descriptor_(descriptor) {}
+  PipeEnd(const PipeEnd&) = delete;
+  PipeEnd& operator=(const PipeEnd&) = delete;
+  ~PipeEnd() { close(); }
+
+  int get() const { return descriptor_; }
+  void close() {
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  }
+
+ private:
+  int descriptor_;
+};
 
 Result<pid_t> start(std::vector<std::string>& command, int output) {
   std::vector<char*> arguments;
@@ -60,9 +80,9 @@ int wait_for(pid_t process) {
 Result<std::string> output_of_program(std::vector<std::string> command, std::size_t most_bytes) {
   std::array<int, 2> ends = {-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return io_failure("cannot make a pipe", errno);
-  FileDescriptor from(ends[0]), to(ends[1]);
+  PipeEnd from(ends[0]), to(ends[1]);
   const auto process = start(command, to.get());
-  to.reset();  // so that the end of the program ends its output
+  to.close();  // so that the end of the program ends its output
   if (!process) return process.error();
   std::string text = read_up_to(from.get(), most_bytes);
   if (text.size() > most_bytes) ::kill(process.value(), SIGKILL);
@@ -79,4 +99,4 @@ Result<std::string> output_of_program(std::vector<std::string> command, std::siz
   return text;
 }
 
-}  // namespace paceline::linear
+}  // namespace examples

@@ -1,8 +1,8 @@
-#include "paceline/linear/data/program_output.h"
+#include "examples/support/program_output.h"
 
 #include <gmock/gmock.h>
 
-namespace paceline::linear {
+namespace examples {
 namespace {
 
 using ::testing::HasSubstr;
@@ -30,4 +30,4 @@ TEST(ProgramOutput, AProgramThatIsMissingFailsOrTalksWithoutEndIsAFailure) {
 }
 
 }  // namespace
-}  // namespace paceline::linear
+}  // namespace examples
