@@ -45,12 +45,32 @@ function(paceline_programs parent)
   endforeach()
 endfunction()
 
-# paceline_benches(): bench/<room>/<name>.cpp -> bench_<room>_<name>, built by `cmake --build ... --target benches`.
+# paceline_bench_program(<room>): bench/<room>/*.cpp -> bench_<room>, one program of several files on the floor app, and their
+# tests: tests/bench/<room>/*_test.cpp -> test_bench_<room>.
+function(paceline_bench_program room)
+  paceline_glob(sources "bench/${room}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  add_library(paceline_bench_${room} STATIC ${sources})
+  target_link_libraries(paceline_bench_${room} PUBLIC paceline::app)
+  target_precompile_headers(paceline_bench_${room} REUSE_FROM paceline_core)
+  paceline_batches(paceline_bench_${room} 12)
+  add_executable(bench_${room} EXCLUDE_FROM_ALL "bench/${room}/main.cpp")
+  target_link_libraries(bench_${room} PRIVATE paceline_bench_${room})
+  add_dependencies(benches bench_${room})
+  paceline_glob(tests "tests/bench/${room}/*_test.cpp")
+  paceline_test(test_bench_${room} SOURCES ${tests} LIBRARIES paceline_bench_${room})
+endfunction()
+
+# paceline_benches(): bench/<room>/<name>.cpp -> bench_<room>_<name>, or bench_<room> where a main.cpp gathers them; built by `cmake --build ... --target benches`.
 function(paceline_benches)
   add_custom_target(benches)
   paceline_folders(rooms bench)
   list(REMOVE_ITEM rooms against support)
   foreach(room IN LISTS rooms)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench/${room}/main.cpp")
+      paceline_bench_program(${room})
+      continue()
+    endif()
     # A room of the torch floor needs torch.
     set(needs_torch OFF)
     if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/paceline/torch/${room}")

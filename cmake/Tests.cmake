@@ -2,6 +2,7 @@
 #   tests/support/            headers and sources that all tests may use
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
 #   tests/linear/             **/*.cpp -> test_linear, with tests/examples/support/ and what it tests
+#   tests/bench/<room>/       *_test.cpp -> test_bench_<room> (cmake/Programs.cmake)
 #   tests/plugins/nccl/       -> test_plugins_nccl, where CUDA's headers are
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each,
 #                             mpi_programs/*.cpp -> one for each MPI library

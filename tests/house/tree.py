@@ -37,7 +37,7 @@ SUB_ROOMS = {
     ("torch", "pipeline"): ["measured", "recompute"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
-    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "layouts", "plan", "programs", "run", "survey", "commands"],
+    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "layouts", "plan", "programs", "run", "commands"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')

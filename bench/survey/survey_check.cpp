@@ -1,4 +1,4 @@
-#include "paceline/app/cli/survey/survey_check.h"
+#include "bench/survey/survey_check.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
 constexpr double kMargin = .03;
@@ -102,4 +102,4 @@ SurveyOrders survey_orders(const SurveyTable& measured, std::span<const SurveyFo
   return orders;
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

@@ -1,13 +1,14 @@
-#include "paceline/app/cli/survey/survey_page.h"
+#include "bench/survey/survey_page.h"
 
 #include <fmt/format.h>
 
 #include "paceline/app/cli/shared/text.h"
 #include "paceline/core/observe/log_plot.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
+using cli::page;
 using observe::escaped;
 
 // Plots one kind of throughput of every method over the number of GPUs.
@@ -70,4 +71,4 @@ std::string survey_page(const SurveyRun& run) {
               body);
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

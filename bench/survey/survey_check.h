@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/app/cli/survey/survey.h"
+#include "bench/survey/survey.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 
 struct SurveyError {
   int cells = 0;
@@ -39,4 +39,4 @@ SurveyOrders survey_orders(const SurveyTable& measured, std::span<const SurveyFo
 double forecast_of(std::span<const SurveyForecast> simulated, std::string_view network,
                    std::string_view model, std::string_view method, int workers);
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

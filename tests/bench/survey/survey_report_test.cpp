@@ -1,14 +1,14 @@
-// Also covers paceline/app/cli/survey/survey_page.h and paceline/app/cli/shared/text.h.
-#include "paceline/app/cli/survey/survey_report.h"
+// Also covers bench/survey/survey_page.h and paceline/app/cli/shared/text.h.
+#include "bench/survey/survey_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "paceline/app/cli/survey/survey_page.h"
+#include "bench/survey/survey_page.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
 using ::testing::HasSubstr;
@@ -70,4 +70,4 @@ TEST(SurveyPage, HasTwoPlotsAndATableForEachFigure) {
 }
 
 }  // namespace
-}  // namespace paceline::cli
+}  // namespace paceline::survey

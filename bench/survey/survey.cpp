@@ -1,4 +1,4 @@
-#include "paceline/app/cli/survey/survey.h"
+#include "bench/survey/survey.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 #include "paceline/core/schedule/policies/survey_methods.h"
 #include "paceline/core/schedule/replay/replay_models.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 
 using namespace schedule;
 namespace {
@@ -218,4 +218,4 @@ std::vector<SurveyForecast> simulate_survey(const SurveyTable& table,
   return all;
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

@@ -1,4 +1,4 @@
-#include "paceline/app/cli/survey/survey_report.h"
+#include "bench/survey/survey_report.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "paceline/core/schedule/replay/replay_models.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
 constexpr const char* kGeneral = "General";
@@ -210,4 +210,4 @@ std::string survey_json(const SurveyRun& run) {
   return rows.dump(1) + "\n";
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

@@ -9,7 +9,7 @@
 
 #include "paceline/core/base/result.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 
 inline constexpr std::array kSurveyWorkers = {4, 8, 16, 32};
 inline constexpr std::array<std::string_view, 3> kSurveyNetworks = {"100GbIB", "100GbE", "10GbE"};
@@ -39,4 +39,4 @@ SurveyTable survey_table();
 // line and what it must be.
 Result<SurveyTable> parse_survey_table(std::string_view text, std::string_view origin);
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

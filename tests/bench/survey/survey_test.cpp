@@ -1,5 +1,5 @@
-// Also covers paceline/app/cli/survey/survey_check.h.
-#include "paceline/app/cli/survey/survey.h"
+// Also covers bench/survey/survey_check.h.
+#include "bench/survey/survey.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <set>
 #include <tuple>
 
-#include "paceline/app/cli/survey/survey_check.h"
+#include "bench/survey/survey_check.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
 using namespace schedule;
@@ -180,4 +180,4 @@ TEST(Survey, ACalibrationWithoutTheRowsItNeedsIsTold) {
 }
 
 }  // namespace
-}  // namespace paceline::cli
+}  // namespace paceline::survey

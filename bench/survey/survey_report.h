@@ -1,12 +1,12 @@
-// The output of `paceline simulate survey`: the seed's tables and figures, measured and simulated.
+// The output of bench_survey: the seed's tables and figures, measured and simulated.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "paceline/app/cli/survey/survey_check.h"
+#include "bench/survey/survey_check.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 
 struct SurveyRun {
   SurveyTable measured;
@@ -42,4 +42,4 @@ std::string survey_text(const SurveyRun& run);
 // Rows {"network","model","method","workers","samples_per_second"}.
 std::string survey_json(const SurveyRun& run);
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

@@ -1,9 +1,9 @@
-#include "paceline/app/cli/survey/survey_table.h"
+#include "bench/survey/survey_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
 using namespace schedule;
@@ -63,4 +63,4 @@ TEST(SurveyTable, WhatIsWrongIsNamedWithItsLine) {
 }
 
 }  // namespace
-}  // namespace paceline::cli
+}  // namespace paceline::survey

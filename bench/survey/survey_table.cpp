@@ -1,4 +1,4 @@
-#include "paceline/app/cli/survey/survey_table.h"
+#include "bench/survey/survey_table.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "paceline/core/base/number.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
 constexpr std::string_view kHead = "network,model,local_batch,method,single,n4,n8,n16,n32";
@@ -153,4 +153,4 @@ Result<SurveyTable> parse_survey_table(std::string_view text, std::string_view o
   return table;
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

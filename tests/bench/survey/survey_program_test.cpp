@@ -1,12 +1,11 @@
-// Mistakes in the words after `paceline simulate`. Also covers
-// paceline/app/cli/commands/simulate.cpp.
+#include "bench/survey/survey_program.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/app/cli/commands/subcommand_entries.h"
 #include "paceline/core/base/result.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
 using ::testing::HasSubstr;
@@ -21,7 +20,7 @@ TEST(SimulateSurvey, WrongUsesAreNamedWithTheirRemedy) {
   };
   for (const auto& [arguments, says] : uses) {
     try {
-      catalogue::simulate_survey().main(arguments);
+      survey_main(arguments);
       ADD_FAILURE() << ::testing::PrintToString(arguments) << " is taken";
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
@@ -30,12 +29,5 @@ TEST(SimulateSurvey, WrongUsesAreNamedWithTheirRemedy) {
   }
 }
 
-TEST(Simulate, WithoutASimulationOrWithAnUnknownOneIsAWrongUse) {
-  constexpr int kUsage = 2;
-  EXPECT_EQ(catalogue::simulate().main({}), kUsage);
-  EXPECT_EQ(catalogue::simulate().main({"surveys"}), kUsage);
-  EXPECT_EQ(catalogue::simulate().main({"--help"}), 0);
-}
-
 }  // namespace
-}  // namespace paceline::cli
+}  // namespace paceline::survey

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "paceline/app/cli/survey/survey_table.h"
+#include "bench/survey/survey_table.h"
 #include "paceline/core/schedule/order/costs.h"
 #include "paceline/core/schedule/order/model.h"
 #include "paceline/core/schedule/simulation/simulate.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 
 // Constants in seconds that BSP rows cannot give; they hold for all models (docs/guide/simulate.md
 // gives the source of each).
@@ -63,4 +63,4 @@ std::vector<SurveyForecast> simulate_survey(const SurveyTable& table,
                                             const SurveyConstants& constants,
                                             int general_simulations = 100);
 
-}  // namespace paceline::cli
+}  // namespace paceline::survey

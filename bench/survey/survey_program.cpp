@@ -1,4 +1,5 @@
-// `paceline simulate survey`: the survey's tables beside the simulator's.
+#include "bench/survey/survey_program.h"
+
 #include <fmt/format.h>
 
 #include <fstream>
@@ -8,15 +9,14 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "bench/survey/survey_page.h"
+#include "bench/survey/survey_report.h"
 #include "paceline/app/cli/shared/arguments.h"
-#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/cli/shared/text.h"
-#include "paceline/app/cli/survey/survey_page.h"
-#include "paceline/app/cli/survey/survey_report.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/suggestion.h"
 
-namespace paceline::cli {
+namespace paceline::survey {
 namespace {
 
 constexpr const char* kSurveyAbout =
@@ -25,10 +25,10 @@ constexpr const char* kSurveyAbout =
     "GPUs, three networks and three models, beside the measured throughputs.";
 
 constexpr const char* kSurveyMore = R"(Examples:
-  paceline simulate survey
-  paceline simulate survey --json survey.json --html survey.html
-  paceline simulate survey --bytescheduler paper          across the barrier, at no cost of its own
-  paceline simulate survey --calibration mine.csv         of another cluster: network,model,local_batch,method,single,n4,n8,n16,n32
+  bench_survey
+  bench_survey --json survey.json --html survey.html
+  bench_survey --bytescheduler paper          across the barrier, at no cost of its own
+  bench_survey --calibration mine.csv         of another cluster: network,model,local_batch,method,single,n4,n8,n16,n32
 
 The cost of a byte on each network is calibrated on the rows of BSP-PS and BSP-A2A alone; all other methods are forecast,
 with the same constants for all models (docs/guide/simulate.md), and compared with their measured rows.
@@ -50,14 +50,9 @@ struct Options {
     app.add_option("--html", html, "write a page with tables and plots; - is stdout")
         ->type_name("FILE");
   }
-  CLI::App app{kSurveyAbout, "paceline simulate survey"};
+  CLI::App app{kSurveyAbout, "bench_survey"};
   std::string calibration, bytescheduler = "scripts", json, html;
 };
-
-std::shared_ptr<const CLI::App> described_survey() {
-  const auto options = std::make_shared<Options>();
-  return {options, &options->app};
-}
 
 SurveyTable table_of(const std::string& file) {
   if (file.empty()) return survey_table();
@@ -68,9 +63,11 @@ SurveyTable table_of(const std::string& file) {
   return parse_survey_table(text, file).value();
 }
 
+}  // namespace
+
 int survey_main(const std::vector<std::string>& arguments) {
   Options given;
-  if (!parse(given.app, arguments)) return 0;
+  if (!cli::parse(given.app, arguments)) return 0;
   const std::vector<std::string> ways = {"scripts", "paper"};
   PACELINE_CHECK(given.bytescheduler == "scripts" || given.bytescheduler == "paper",
                  "--bytescheduler: \"{}\" is none of scripts, paper{}", given.bytescheduler,
@@ -80,22 +77,9 @@ int survey_main(const std::vector<std::string>& arguments) {
   SurveyRun run{.measured = table_of(given.calibration), .simulated = {}};
   run.simulated = simulate_survey(run.measured, constants);
   if (given.json != "-" && given.html != "-") fmt::print("{}", survey_text(run));
-  if (!given.json.empty()) write_output("--json", given.json, survey_json(run));
-  if (!given.html.empty()) write_output("--html", given.html, survey_page(run));
+  if (!given.json.empty()) cli::write_output("--json", given.json, survey_json(run));
+  if (!given.html.empty()) cli::write_output("--html", given.html, survey_page(run));
   return 0;
 }
 
-}  // namespace
-
-namespace catalogue {
-
-Subcommand simulate_survey() {
-  return {.name = "survey",
-          .summary = "the survey's tables and figures beside simulated ones",
-          .main = survey_main,
-          .described = described_survey,
-          .group = "simulate"};
-}
-
-}  // namespace catalogue
-}  // namespace paceline::cli
+}  // namespace paceline::survey
