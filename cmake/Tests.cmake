@@ -51,8 +51,9 @@ function(paceline_test_support)
   endif()
   add_library(paceline_test_support STATIC ${sources})
   target_link_libraries(paceline_test_support PUBLIC paceline::core GTest::gtest GTest::gmock)
-  target_compile_definitions(paceline_test_support PRIVATE
-    PACELINE_BIN_DIR="${CMAKE_CURRENT_BINARY_DIR}/bin" PACELINE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
+  # They belong to one file: a macro of the whole target would be part of the precompiled header, which tests without it could not use.
+  set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/tests/support/process.cpp" PROPERTIES COMPILE_DEFINITIONS
+    "PACELINE_BIN_DIR=\"${CMAKE_CURRENT_BINARY_DIR}/bin\";PACELINE_SOURCE_DIR=\"${CMAKE_CURRENT_SOURCE_DIR}\"")
   # Tests are compiled often and run once, so the compiler optimises them less. For the same reason their own code (never
   # the code under test) goes without the checks that cost most to compile; the address sanitizer sees wrong pointers anyway.
   target_compile_options(paceline_test_support PUBLIC ${PACELINE_TEST_OPTIONS})
