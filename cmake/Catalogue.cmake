@@ -1,15 +1,22 @@
 # Catalogues: a folder in which each file defines one function that returns one value.
 #
-#   paceline_catalogue(<floor> ROOM <room> FOLDER <folder> ENTRY <type> HEADER <path> TABLE <function>)
+#   paceline_catalogue(<floor> [ROOM <room>] FOLDER <folder> ENTRY <type> HEADER <path> TABLE <function>)
 #
 # lists paceline/<floor>/<room>/<folder>/**/<name>.cpp but for sources with a header of their own. Each file must define
 # `<type> <name>();` in namespace paceline::<room>::catalogue[::<sub folder>]. From the list it writes <type>_entries.h (in
 # lower case) with their declarations, for entries that are made of others, and catalogue_table.cpp with the function
 # `std::vector<type> <TABLE>()`, declared in paceline/<floor>/<room>/<path>, which returns them in sorted order.
+# Without ROOM the folder is a room itself, and the floor's name takes the room's place in paths and namespaces.
 # A file without its function is a link error. There are no registration macros and no static initialisers.
 function(paceline_catalogue floor)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "ROOM;FOLDER;ENTRY;HEADER;TABLE" "")
-  set(room "paceline/${floor}/${arg_ROOM}")
+  if(arg_ROOM)
+    set(room "paceline/${floor}/${arg_ROOM}")
+    set(space "paceline::${arg_ROOM}")
+  else()
+    set(room "paceline/${floor}")
+    set(space "paceline::${floor}")
+  endif()
   paceline_glob(files "${room}/${arg_FOLDER}/*.cpp")
   foreach(file IN LISTS files)
     string(REGEX REPLACE "\\.cpp$" ".h" own_header "${file}")
@@ -49,10 +56,10 @@ function(paceline_catalogue floor)
 
 #include "@room@/@arg_HEADER@"
 
-namespace paceline::@arg_ROOM@ {
+namespace @space@ {
 
 @declarations@
-}  // namespace paceline::@arg_ROOM@
+}  // namespace @space@
 ]=])
   set(table "${CMAKE_CURRENT_BINARY_DIR}/generated/${room}/${arg_FOLDER}/catalogue_table.cpp")
   file(CONFIGURE OUTPUT "${table}" @ONLY CONTENT [=[
@@ -61,14 +68,14 @@ namespace paceline::@arg_ROOM@ {
 
 #include <vector>
 
-namespace paceline::@arg_ROOM@ {
+namespace @space@ {
 
 std::vector<@arg_ENTRY@> @arg_TABLE@() {
   std::vector<@arg_ENTRY@> entries;
 @entries@  return entries;
 }
 
-}  // namespace paceline::@arg_ROOM@
+}  // namespace @space@
 ]=])
   target_sources(paceline_${floor} PRIVATE "${table}")
 endfunction()

@@ -40,7 +40,7 @@ function(paceline_batches target size)
   endif()
 endfunction()
 
-# paceline_floor(core|torch|app): the library paceline_<floor>, also called paceline::<floor>.
+# paceline_floor(core|linear|torch|app): the library paceline_<floor>, also called paceline::<floor>.
 function(paceline_floor floor)
   paceline_glob(sources "paceline/${floor}/*.cpp")
   list(FILTER sources EXCLUDE REGEX "paceline/app/cli/main\\.cpp$")
@@ -61,6 +61,10 @@ function(paceline_floor floor)
   if(floor STREQUAL "core")
     paceline_libraries_of_core(${target})
     paceline_batches_of_core(${target} ${sources})
+  elseif(floor STREQUAL "linear")
+    target_link_libraries(${target} PUBLIC paceline::core)
+    target_precompile_headers(${target} REUSE_FROM paceline_core)
+    paceline_batches(${target} 16)
   elseif(floor STREQUAL "torch")
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
     paceline_torch_header(${target})
@@ -103,11 +107,12 @@ function(paceline_libraries_of_core target)
     <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h>)
 endfunction()
 
-# paceline_checked_core(): core a second time, as the address and undefined-behaviour sanitizers compile it. With it
-# PACELINE_CHECKED_TESTS links the objects of core's tests once more (cmake/Tests.cmake).
+# paceline_checked_core(): core and linear a second time, as the address and undefined-behaviour sanitizers compile them. With
+# them PACELINE_CHECKED_TESTS links the objects of their tests once more (cmake/Tests.cmake).
 function(paceline_checked_core)
   get_target_property(sources paceline_core SOURCES)
-  add_library(paceline_core_checked OBJECT ${sources})
+  get_target_property(linear paceline_linear SOURCES)
+  add_library(paceline_core_checked OBJECT ${sources} ${linear})
   target_include_directories(paceline_core_checked PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}/generated")
   target_compile_options(paceline_core_checked PRIVATE
     -O1 -UNDEBUG -fsanitize=address,undefined ${PACELINE_SANITIZER_OPTIONS} ${PACELINE_UNDEFINED_OPTIONS})

@@ -4,16 +4,16 @@
 #   include/paceline/*.h             the API: paceline.h, server.h, linear.h and, with torch, train.h
 #   include/paceline/.../            what these include; it may change between versions
 #   lib/paceline/                    plugins, with --component engines
-#   lib/libpaceline_{core,torch}.a   static: a Python extension or a program takes what it needs
-#   lib/cmake/paceline/              find_package(paceline COMPONENTS core torch)
-#   lib/pkgconfig/paceline-core.pc   core alone, for builds without CMake
+#   lib/libpaceline_<floor>.a        static: core, linear and torch; a Python extension or a program takes what it needs
+#   lib/cmake/paceline/              find_package(paceline COMPONENTS core linear torch)
+#   lib/pkgconfig/paceline-*.pc      core, and linear, for builds without CMake
 #   share/doc/paceline/          README.md, docs/ and examples/, beside each other as here so that links work
 #   share/man, share/bash-completion, share/zsh, share/fish
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/paceline")
 
-set(floors core)
+set(floors core linear)
 set(faces paceline/paceline.h paceline/server.h paceline/linear.h)
 if(PACELINE_WITH_TORCH)
   list(APPEND floors torch)
@@ -66,10 +66,12 @@ configure_package_config_file(cmake/package/pacelineConfig.cmake.in "${CMAKE_CUR
                               INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion)  # before 1.0 a minor version may break
-configure_file(cmake/package/paceline-core.pc.in "${CMAKE_CURRENT_BINARY_DIR}/package/paceline-core.pc" @ONLY)
+foreach(floor core linear)
+  configure_file(cmake/package/paceline-${floor}.pc.in "${CMAKE_CURRENT_BINARY_DIR}/package/paceline-${floor}.pc" @ONLY)
+  install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/paceline-${floor}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfigVersion.cmake" DESTINATION "${package_folder}")
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/paceline-core.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(FILES cmake/package/examples.cmake RENAME CMakeLists.txt DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")

@@ -1,18 +1,30 @@
 # Whole programs: the numbered examples, those of tests and benches that are as large, and the micro benchmarks.
 
-# paceline_programs(PARENT): PARENT/[NN_]name/*.cpp -> the executable `name`. One that includes nothing of torch is not
-# linked with it, so it is built and started faster.
+# paceline_programs(PARENT): PARENT/[NN_]name/*.cpp -> the executable `name`. One that includes nothing of torch, or of linear, is
+# not linked with it, so it is built and started faster. PARENT/support/ is no program: those that include it are linked with it.
 function(paceline_programs parent)
   paceline_folders(folders ${parent})
+  list(REMOVE_ITEM folders support)
+  paceline_glob(support "${parent}/support/*.cpp")
+  if(support)
+    add_library(paceline_${parent}_support STATIC ${support})
+    target_link_libraries(paceline_${parent}_support PUBLIC paceline::linear)
+  endif()
   foreach(folder IN LISTS folders)
     paceline_glob(sources "${parent}/${folder}/*.cpp")
     if(sources)
       string(REGEX REPLACE "^[0-9]+_" "" name "${folder}")
       add_executable(${name} ${sources})
       set(uses_torch)
+      set(uses_linear)
+      set(uses_support)
       foreach(source IN LISTS sources)
         file(STRINGS "${source}" includes LIMIT_COUNT 1 REGEX "#include [<\"](paceline/)?(torch/|train[.]h)")
         list(APPEND uses_torch ${includes})
+        file(STRINGS "${source}" includes LIMIT_COUNT 1 REGEX "#include [<\"]paceline/linear[.]h")
+        list(APPEND uses_linear ${includes})
+        file(STRINGS "${source}" includes LIMIT_COUNT 1 REGEX "#include \"../support/")
+        list(APPEND uses_support ${includes})
       endforeach()
       target_link_libraries(${name} PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
       if(uses_torch)
@@ -21,18 +33,44 @@ function(paceline_programs parent)
       else()
         target_link_libraries(${name} PRIVATE paceline::core)
       endif()
+      if(uses_linear)
+        target_link_libraries(${name} PRIVATE paceline::linear)
+      endif()
+      if(uses_support)
+        target_link_libraries(${name} PRIVATE paceline_${parent}_support)
+      endif()
       paceline_batches(${name} 24)  # as the torch floor
       set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${name})
     endif()
   endforeach()
 endfunction()
 
-# paceline_benches(): bench/<room>/<name>.cpp -> bench_<room>_<name>, built by `cmake --build ... --target benches`.
+# paceline_bench_program(<room>): bench/<room>/*.cpp -> bench_<room>, one program of several files on the floor app, and their
+# tests: tests/bench/<room>/*_test.cpp -> test_bench_<room>.
+function(paceline_bench_program room)
+  paceline_glob(sources "bench/${room}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  add_library(paceline_bench_${room} STATIC ${sources})
+  target_link_libraries(paceline_bench_${room} PUBLIC paceline::app)
+  target_precompile_headers(paceline_bench_${room} REUSE_FROM paceline_core)
+  paceline_batches(paceline_bench_${room} 12)
+  add_executable(bench_${room} EXCLUDE_FROM_ALL "bench/${room}/main.cpp")
+  target_link_libraries(bench_${room} PRIVATE paceline_bench_${room})
+  add_dependencies(benches bench_${room})
+  paceline_glob(tests "tests/bench/${room}/*_test.cpp")
+  paceline_test(test_bench_${room} SOURCES ${tests} LIBRARIES paceline_bench_${room})
+endfunction()
+
+# paceline_benches(): bench/<room>/<name>.cpp -> bench_<room>_<name>, or bench_<room> where a main.cpp gathers them; built by `cmake --build ... --target benches`.
 function(paceline_benches)
   add_custom_target(benches)
   paceline_folders(rooms bench)
   list(REMOVE_ITEM rooms against support)
   foreach(room IN LISTS rooms)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/bench/${room}/main.cpp")
+      paceline_bench_program(${room})
+      continue()
+    endif()
     # A room of the torch floor needs torch.
     set(needs_torch OFF)
     if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/paceline/torch/${room}")

@@ -1,6 +1,8 @@
 # Tests. One executable and one ctest entry for each room; nothing is discovered at build time.
 #   tests/support/            headers and sources that all tests may use
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
+#   tests/linear/             **/*.cpp -> test_linear, with tests/examples/support/ and what it tests
+#   tests/bench/<room>/       *_test.cpp -> test_bench_<room> (cmake/Programs.cmake)
 #   tests/plugins/nccl/       -> test_plugins_nccl, where CUDA's headers are
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each,
 #                             mpi_programs/*.cpp -> one for each MPI library
@@ -49,8 +51,9 @@ function(paceline_test_support)
   endif()
   add_library(paceline_test_support STATIC ${sources})
   target_link_libraries(paceline_test_support PUBLIC paceline::core GTest::gtest GTest::gmock)
-  target_compile_definitions(paceline_test_support PRIVATE
-    PACELINE_BIN_DIR="${CMAKE_CURRENT_BINARY_DIR}/bin" PACELINE_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
+  # They belong to one file: a macro of the whole target would be part of the precompiled header, which tests without it could not use.
+  set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/tests/support/process.cpp" PROPERTIES COMPILE_DEFINITIONS
+    "PACELINE_BIN_DIR=\"${CMAKE_CURRENT_BINARY_DIR}/bin\";PACELINE_SOURCE_DIR=\"${CMAKE_CURRENT_SOURCE_DIR}\"")
   # Tests are compiled often and run once, so the compiler optimises them less. For the same reason their own code (never
   # the code under test) goes without the checks that cost most to compile; the address sanitizer sees wrong pointers anyway.
   target_compile_options(paceline_test_support PUBLIC ${PACELINE_TEST_OPTIONS})
@@ -168,6 +171,21 @@ function(paceline_floor_tests floor)
       endif()
     endif()
   endforeach()
+endfunction()
+
+# paceline_linear_tests(): one test executable for the floor linear, whose rooms are small, with the helpers beside its tests, and for
+# examples/support, whose data its solvers are tried on.
+function(paceline_linear_tests)
+  paceline_glob(sources "tests/linear/*.cpp" "tests/examples/support/*.cpp" "examples/support/*.cpp")
+  if(PACELINE_SANITIZE MATCHES "thread")
+    paceline_without_threads(single ${sources})
+    list(FILTER single INCLUDE REGEX "_test\\.cpp$")
+    list(REMOVE_ITEM sources ${single})
+  endif()
+  paceline_test(test_linear SOURCES ${sources} LIBRARIES paceline::linear CHECKED)
+  if(TARGET paceline_ucx)  # then jobs are tried over it
+    add_dependencies(test_linear paceline_ucx)
+  endif()
 endfunction()
 
 # paceline_nccl_tests(): tests/plugins/nccl, with doubles of CUDA and NCCL.

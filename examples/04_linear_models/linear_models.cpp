@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "../support/king_james.h"
 #include "options.h"
 #include "paceline/linear.h"
 
@@ -19,8 +20,8 @@ struct DataSet {
 
 DataSet load(const Options& options) {
   if (options.data == "kjv") {
-    linear::KingJames verses =
-        linear::king_james(options.label.empty() ? "testament" : options.label).value();
+    examples::KingJames verses =
+        examples::king_james(options.label.empty() ? "testament" : options.label).value();
     return {std::move(verses.training), std::move(verses.held_out)};
   }
   if (!options.label.empty())

@@ -7,13 +7,14 @@
 #include <iterator>
 #include <vector>
 
-#include "paceline/linear.h"
+#include "../support/king_james.h"
+#include "paceline/paceline.h"
 
 namespace tiny_gpt {
 namespace {
 
 std::string bytes_of(const std::string& file) {
-  if (file.empty()) return paceline::linear::king_james_text().value();
+  if (file.empty()) return examples::king_james_text().value();
   std::ifstream in(file, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   if (!in) {

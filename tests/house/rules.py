@@ -90,7 +90,7 @@ def no_include_cycles(tree):
 def no_torch_below_torch(tree):
     """no torch header below the torch floor or in the app"""
     torch = re.compile(r"^(torch|ATen|c10|caffe2)/|^paceline/torch/")
-    folders = ["paceline/core", "paceline/app", "tests/core", "tests/app", "tests/support", "tests/processes/programs", "bench"]
+    folders = ["paceline/core", "paceline/linear", "paceline/app", "tests/core", "tests/linear", "tests/app", "tests/support", "tests/processes/programs", "bench"]
     for folder in folders:
         for path in tree.sources(folder):
             if folder == "bench" and tree.exists("paceline/torch/" + path.split("/")[1]):
@@ -141,7 +141,7 @@ def headers_self_contained(tree):
     """a header compiles alone"""
     # A header with a source is compiled first in it (own_header_first), so the build has proved it; torch's floor takes
     # too long here.
-    alone = [path for floor in ("core", "app") for path in tree.files(f"paceline/{floor}", ".h")
+    alone = [path for floor in ("core", "linear", "app") for path in tree.files(f"paceline/{floor}", ".h")
              if not tree.exists(path[:-2] + ".cpp")]
     compiler = os.environ.get("CXX", "g++")
     flags = ["-std=c++20", "-fsyntax-only", "-w", f"-I{tree.root}", f"-I{tree.build / 'generated'}", "-x", "c++", "-"]
@@ -191,7 +191,7 @@ def _entries(tree, folder):
 
 def catalogue_files_tested(tree):
     """every catalogue file has its test"""
-    for folder in ("core/collective/algorithms", "core/collective/mixing/graphs", "core/compress/methods", "core/schedule/policies", "core/pipeline/orders", "core/linear/solvers",
+    for folder in ("core/collective/algorithms", "core/collective/mixing/graphs", "core/compress/methods", "core/schedule/policies", "core/pipeline/orders", "linear/solvers",
                    "core/server/consistency"):
         for path in _entries(tree, folder):
             test = "tests/" + path[len("paceline/"):-4] + "_test.cpp"
@@ -235,7 +235,7 @@ def mixing_graphs_documented(tree):
 def methods_and_policies_documented(tree):
     """every compression method, policy, strategy, solver and consistency has its page, and the index names it"""
     for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules"), ("core/pipeline/orders", "docs/pipelines"),
-                              ("torch/strategy/strategies", "docs/strategies"), ("core/linear/solvers", "docs/solvers"),
+                              ("torch/strategy/strategies", "docs/strategies"), ("linear/solvers", "docs/solvers"),
                               ("core/server/consistency", "docs/server")):
         index = tree.text(f"{documents}/README.md") if tree.exists(f"{documents}/README.md") else ""
         for path in _entries(tree, folder):
@@ -267,13 +267,13 @@ def pictures_are_current(tree):
 
 
 def sources_tested(tree):
-    """every source of core and app is tested, by more than a comment"""
+    """every source of core, linear and app is tested, by more than a comment"""
     # Tested means: a test includes its header; or the mirrored test, or one that names it in a comment (an inner part: "also
     # covers paceline/core/..."), reaches it; or, for a subcommand, a test of processes names it as a string.
     tests = tree.sources("tests")
     included = {include.path for path in tests for include in tree.includes(path)}
     spoken = "\n".join("\n".join(tree.code(path)) for path in tree.files("tests/processes", ".cpp", ".h"))
-    for floor in ("core", "app"):
+    for floor in ("core", "linear", "app"):
         for path in tree.files(f"paceline/{floor}", ".cpp"):
             is_entry = re.search(r"/(algorithms|graphs|methods|policies|orders|loss|solvers|rules|consistency)/", path) and not tree.exists(path[:-4] + ".h")
             if is_entry or path == "paceline/app/cli/main.cpp":

@@ -8,15 +8,16 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "coordination", "linear", "mesh", "pipeline",
+    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "coordination", "mesh", "pipeline",
              "server", "schedule", "plan", "observe"],
+    "linear": ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     "torch": ["bridge", "data", "optimizers", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel", "pipeline",
               "checkpointing"],
     "app": ["launch", "measure", "cli"],
     "plugins": ["mpi", "nccl", "ucx"],
     "python": [],
 }
-USES = {"core": [], "torch": ["core"], "app": ["core"], "plugins": ["core"], "python": ["core", "torch"]}
+USES = {"core": [], "linear": ["core"], "torch": ["core"], "app": ["core"], "plugins": ["core"], "python": ["core", "torch"]}
 # Rooms that use less than what stands before them: {(floor, room): rooms of the same floor that it may not use}.
 APART = {
     ("core", "compress"): {"transport", "membership", "topology"},
@@ -29,7 +30,6 @@ SUB_ROOMS = {
     ("core", "compress"): ["kernels", "payload", "codecs", "averaging", "methods", "state", "menu"],
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call", "agreement",
                              "engine", "carrier", "price", "group"],
-    ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
     ("core", "server"): ["rules", "consistency", "table", "wire", "regions", "machine"],
     ("core", "schedule"): ["order", "simulation", "policies", "path", "replay", "adapt"],
@@ -37,7 +37,7 @@ SUB_ROOMS = {
     ("torch", "pipeline"): ["measured", "recompute"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
-    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "layouts", "plan", "programs", "run", "survey", "commands"],
+    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "layouts", "plan", "programs", "run", "commands"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')

@@ -20,10 +20,11 @@ FUNCTION = re.compile(r"[\w:<>,\s*&\[\]]+?[\s*&](\w+)\((.*)")
 def no_private_name_twice(tree):
     """files of a room that may be compiled as one share no private name"""
     owners = collections.defaultdict(list)
-    for folder in ("paceline/core", "paceline/torch", "paceline/app", "tests/core", "tests/torch", "tests/app"):
+    by_room = ("tests/core", "tests/torch", "tests/app")
+    for folder in ("paceline/core", "paceline/linear", "paceline/torch", "paceline/app", "bench/survey", "tests/linear", "tests/bench", *by_room):
         for path in tree.sources(folder):
             if path.endswith(".cpp") and not APART.search(path) and not path.endswith("/main.cpp"):
-                room = folder if folder.startswith("paceline") else os.path.join(folder, path.split("/")[2])
+                room = os.path.join(folder, path.split("/")[2]) if folder in by_room else folder
                 for line, scope, name, meaning in _private_names(tree.text(path)):
                     owners[room, scope, name].append((path, line, meaning or path))
     for (_, _, name), places in sorted(owners.items()):
