@@ -1,4 +1,4 @@
-// The report of a long wait in which data moves (tests/net/hosts); a wait in which nothing moves is
+// What is said of a long wait in which data move (tests/net/hosts); a wait in which nothing moves is
 // tested by CollectiveFailure.AFrozenRank...
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,6 +32,31 @@ TEST_F(SlowLink, WhoReducesSlowlyForLongIsNotCalledStalled) {
 TEST_F(SlowLink, WhoReceivesSlowlyForLongIsNotCalledStalled) {
   if (!is_nightly()) GTEST_SKIP() << "10 s: runs with PACELINE_NIGHTLY=1";
   expect_no_stall("run", "-- " + binary("collective_worker") + " send:24");
+}
+
+// The values and the update take 2.5 s each way, and questions and answers wait behind them.
+TEST_F(SlowLink, AServerToWhichDataAreStillSentIsNotCalledSilent) {
+  ProcessOptions run = {
+      .command = {hosts_script(), "with", "2", "--rate", "10mbit", "--", "bash", "-c",
+                  fmt::format("IFS=, read -r a b <<<\"$PACELINE_NET_HOSTS\"; {} run --hosts $a:1 "
+                              "--servers 1 --server-hosts $b --ssh \"{} ssh\" -- {} push 3072",
+                              binary("paceline"), hosts_script(), binary("held_worker"))}};
+  run.environment["PACELINE_STALL_TIME"] = "500ms";
+  Process launcher(run);
+  const std::string in = "stall: for 0.5 s rank 0 waits in ";
+  EXPECT_TRUE(launcher.wait_for_error(in + "pull of table 'w' for server 0 to send what is there\n",
+                                      Deadline::in(30s)))
+      << launcher.error();
+  const auto workers = ready(launcher, 1, Deadline::in(10s));
+  ASSERT_EQ(workers.size(), 1U) << launcher.error();
+  ::kill(workers[0], SIGUSR1);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(30s))), 0);
+  const std::string sent =
+      " of table 'w' for server 0, to which [0-9.]+ MiB are still being sent \\([0-9.]+ MiB a "
+      "second";
+  for (const char* call : {"assign", "push"})
+    EXPECT_THAT(launcher.error(), ::testing::ContainsRegex(in + call + sent));
+  EXPECT_THAT(launcher.error(), ::testing::Not(::testing::HasSubstr("does not answer")));
 }
 
 }  // namespace

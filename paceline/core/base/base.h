@@ -6,10 +6,10 @@
 // sure of (check.h), proposals for misspelt names (suggestion.h), numbers in texts (number.h),
 // deadlines (deadline.h), seconds of work (stopwatch.h), checksums (crc32c.h, sha256.h), files that
 // survive a crash (disk.h, durable_file.h), seeded numbers (seed.h), JSON that people wrote
-// (json_reader.h), lines for the user (log.h), processors and who shares them (processors.h), spans
-// of time on a trace (trace_log.h), shared objects that are loaded when asked for (plugin.h), the
-// version (version.h). Nothing here knows of ranks, links or threads. Start reading at bytes.h and
-// result.h.
+// (json_reader.h), lines for the user (log.h), processors and who shares them (processors.h), the
+// control groups that limit this process (control_groups.h), spans of time on a trace
+// (trace_log.h), shared objects that are loaded when asked for (plugin.h), the version (version.h).
+// Nothing here knows of ranks, links or threads. Start reading at bytes.h and result.h.
 #pragma once
 
 #include "paceline/core/base/bytes.h"

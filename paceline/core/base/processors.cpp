@@ -10,8 +10,8 @@
 #include <climits>
 #include <fstream>
 #include <map>
-#include <optional>
-#include <sstream>
+
+#include "paceline/core/base/control_groups.h"
 
 namespace paceline {
 namespace {
@@ -45,59 +45,14 @@ ProcessorSet affinity() {
   return all;
 }
 
-std::vector<std::string> parts_of(const std::string& line, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream words(line);
-  for (std::string word; std::getline(words, word, separator);) parts.push_back(word);
-  return parts;
-}
-
-bool names_cpu(const std::string& list) {
-  const auto names = parts_of(list, ',');
-  return std::ranges::find(names, "cpu") != names.end();
-}
-
-// A mounted hierarchy of control groups that limits processors.
-struct Hierarchy {
-  bool is_unified = false;  // version 2
-  std::string first;        // the group visible at `folder`
-  std::string folder;
-};
-
-// Parses a line of mountinfo: ... root, mount point, options ... - type, source, options of the
-// type.
-std::optional<Hierarchy> hierarchy_in(const std::string& line) {
-  const auto words = parts_of(line, ' ');
-  const auto dash = std::ranges::find(words, "-");
-  if (words.size() < 6 || words.end() - dash < 4) return std::nullopt;
-  const bool is_unified = dash[1] == "cgroup2";
-  if (!is_unified && (dash[1] != "cgroup" || !names_cpu(dash[3]))) return std::nullopt;
-  return Hierarchy{is_unified, words[3], words[4]};
-}
-
-// This process's group in the hierarchy, relative to the mounted one; empty: it is the mounted one,
-// or not visible.
-std::string group_in(const Hierarchy& hierarchy, const std::filesystem::path& root) {
-  std::ifstream lines(root / "proc/self/cgroup");
-  for (std::string line; std::getline(lines, line);) {
-    const auto parts = parts_of(line, ':');  // number, controllers, group
-    if (parts.size() < 3) continue;
-    const bool is_this = hierarchy.is_unified ? parts[1].empty() : names_cpu(parts[1]);
-    if (!is_this) continue;
-    const auto below = std::filesystem::path(parts[2]).lexically_relative(hierarchy.first);
-    return below.empty() || *below.begin() == ".." ? "" : below.string();
-  }
-  return "";
-}
-
 // Reads one group's files: processor time over clock time. "max" and -1 mean no quota.
-double processors_of(const std::filesystem::path& folder, bool is_unified) {
+double processors_of(const ControlGroup& group) {
   double quota = 0, period = 0;
-  if (is_unified) {
-    std::ifstream(folder / "cpu.max") >> quota >> period;
+  if (group.is_unified) {
+    std::ifstream(group.folder / "cpu.max") >> quota >> period;
   } else {
-    std::ifstream(folder / "cpu.cfs_quota_us") >> quota;
-    std::ifstream(folder / "cpu.cfs_period_us") >> period;
+    std::ifstream(group.folder / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(group.folder / "cpu.cfs_period_us") >> period;
   }
   return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
 }
@@ -175,20 +130,9 @@ Processors own_processors() {
 
 ProcessorQuota processor_quota(const std::filesystem::path& root) {
   ProcessorQuota least;
-  std::ifstream mounts(root / "proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    const auto hierarchy = hierarchy_in(line);
-    if (!hierarchy) continue;
-    std::filesystem::path folder = root / hierarchy->folder.substr(1);
-    const auto consider = [&] {
-      const double here = processors_of(folder, hierarchy->is_unified);
-      if (here < least.processors) least = {here, number_of(folder)};
-    };
-    consider();
-    for (const auto& name : std::filesystem::path(group_in(*hierarchy, root))) {
-      folder /= name;
-      consider();
-    }
+  for (const ControlGroup& group : control_groups("cpu", root)) {
+    const double here = processors_of(group);
+    if (here < least.processors) least = {here, number_of(group.folder)};
   }
   return least;
 }

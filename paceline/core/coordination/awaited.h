@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -13,7 +14,8 @@
 
 namespace paceline::coordination {
 
-// A value.
+// A value. Texts take the number of the job's ranks, since members with higher numbers are servers
+// and have names of their own.
 class Awaited {
  public:
   // The member "has not <done>": made its table, pushed at clock 3.
@@ -22,16 +24,33 @@ class Awaited {
   void is_silent(int server) { silent_.insert(server); }
   // The server waits for nobody: its answer is under way.
   void answers(int server) { answering_.insert(server); }
+  // A server that was silent cannot answer yet: data come from it, and its answer behind them.
+  void is_sending(int server) {
+    silent_.erase(server);
+    answering_.insert(server);
+  }
+  // The same, for the question is behind data that are on their way to it.
+  struct Sending {
+    std::uint64_t bytes = 0;     // that have not reached it
+    std::uint64_t a_second = 0;  // so many do
+  };
+  void is_being_sent(int server, const Sending& what) {
+    silent_.erase(server);
+    sending_[server] = what;
+  }
 
+  const std::set<int>& silent() const { return silent_; }
   // Those whom the wait blames: the ones that lack something, and silent servers.
   std::vector<int> blamed() const;
-  // "rank 1, which has not pushed at clock 3; server 0, which does not answer", in a job of so many
-  // ranks.
+  // Servers to which data are still on their way.
+  std::vector<int> being_sent() const;
+  // "rank 1, which has not pushed at clock 3; server 0, which does not answer"
   std::string text(int ranks) const;
 
  private:
   std::map<std::string, std::set<int>> lacking_;
   std::set<int> silent_, answering_;
+  std::map<int, Sending> sending_;
 };
 
 // How long answers are waited for: a member that is there answers sooner.
@@ -40,8 +59,7 @@ std::chrono::nanoseconds answers_within(std::chrono::nanoseconds timeout);
 // "stall: for 5 s rank 0 waits in pull of table 'w' for rank 1, which has not ..".
 std::string stall_text(std::chrono::nanoseconds stall, const std::string& waits);
 
-// "deadline: rank 0 waits in .. for rank 1, which has not ..; look at what rank 1 does. ..", in a
-// job of so many ranks.
+// "deadline: rank 0 waits in .. for rank 1, which has not ..; look at what rank 1 does. .."
 Failure deadline_failure(const std::string& waits, const Awaited& awaited, int ranks);
 
 }  // namespace paceline::coordination

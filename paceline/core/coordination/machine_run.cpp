@@ -7,6 +7,7 @@
 
 #include "paceline/core/base/log.h"
 #include "paceline/core/collective/group/machine_links.h"
+#include "paceline/core/coordination/link_movement.h"
 
 namespace paceline::coordination {
 
@@ -64,14 +65,15 @@ class AskingWait {
       : links_(links),
         what_(what),
         is_over_([&] { return is_over() || links.generation->is_failing(); }),
-        questions_(questions) {}
+        questions_(questions),
+        movement_(links) {}
 
   void operator()() {
     while (!until(is_told_ ? last_question_ : quiet_until_.sooner(last_question_))) {
       if (last_question_.passed()) return end();
       if (has_moved()) continue;
       if (hear_answers()) return;
-      warn(stall_text(links_.stall_time, waits()));
+      warn(stall_text(links_.stall_time, waits_for(awaited())));
       is_told_ = true;
     }
   }
@@ -87,22 +89,34 @@ class AskingWait {
   }
 
   // Whether the wait was over meanwhile.
-  bool hear_answers() const {
-    questions_.ask();
+  bool hear_answers() {
+    ask();
     links_.reactor->drive_until([this] { return is_over_() || questions_.are_answered(); },
                                 Deadline::in(for_answers_).sooner(last_question_));
     return is_over_();
   }
 
-  std::string waits() const {
+  void ask() {
+    links_.reactor->run([this] { movement_.begin(); });
+    questions_.ask();
+  }
+
+  Awaited awaited() const {
+    Awaited those = questions_.awaited();
+    links_.reactor->run([&] { movement_.excuse(those); });
+    return those;
+  }
+
+  std::string waits_for(const Awaited& those) const {
     return fmt::format("{} waits in {} for {}", own().name_of(own().rank), what_,
-                       questions_.awaited().text(own().ranks()));
+                       those.text(own().ranks()));
   }
 
   void end() {
-    questions_.ask();
+    ask();
     if (until(deadline_)) return;
-    const Failure failure = deadline_failure(waits(), questions_.awaited(), own().ranks());
+    const Awaited those = awaited();
+    const Failure failure = deadline_failure(waits_for(those), those, own().ranks());
     bool is_first = false;
     links_.reactor->run([&] {
       is_first = !links_.generation->is_failing();
@@ -115,6 +129,7 @@ class AskingWait {
   const std::string& what_;
   const std::function<bool()> is_over_;
   const Questions& questions_;
+  LinkMovement movement_;
   const std::chrono::nanoseconds for_answers_ = answers_within(links_.timeout);
   // The last question is asked so early that its answers are there at the deadline.
   const Deadline deadline_ = Deadline::in(links_.timeout),

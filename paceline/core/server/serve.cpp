@@ -128,7 +128,7 @@ class Serving {
     const std::uint32_t number = numbers_.next(spec.name);
     try {
       TableShape shape = shape_of(spec, members_).value();
-      check_memory(shape, own_, transport::available_memory()).value();
+      check_memory(shape, own_, transport::memory_bound()).value();
       tables_.emplace_back(job_, own_, std::move(shape), number);
     } catch (const Error& error) {
       return refuse(fmt::format("{}: {}", name_, error.what()));

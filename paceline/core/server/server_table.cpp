@@ -173,7 +173,7 @@ Table::Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>&
       "table '{}': a server makes no tables; it gets the workers' by paceline::serve(job)",
       spec.name);
   TableShape shape = shape_of(spec, members_of(job, members)).value();
-  check_memory(shape, job.rank(), transport::available_memory()).value();
+  check_memory(shape, job.rank(), transport::memory_bound()).value();
   const auto made = MadeTables::of(job);
   auto name = made->take(spec.name);
   const bool by_servers = job.servers() > 0 && !members;

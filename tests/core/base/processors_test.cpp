@@ -1,3 +1,4 @@
+// Also covers paceline/core/base/control_groups.h.
 #include "paceline/core/base/processors.h"
 
 #include <gmock/gmock.h>

@@ -25,6 +25,28 @@ TEST(Awaited, ThoseThatLackTheSameAreNamedTogetherByTheirRoles) {
             "rank 0, which has not ended it; ranks 1, 2 and server 0, which have not made it");
 }
 
+TEST(Awaited, AServerToWhichDataAreStillSentIsNoSilentOneAndIsNotBlamed) {
+  Awaited awaited;
+  for (const int server : {3, 4, 5}) awaited.is_silent(server);
+  awaited.is_being_sent(3, {.bytes = 54'840'525, .a_second = 1'153'434});
+  awaited.is_sending(4);
+  EXPECT_THAT(awaited.silent(), ::testing::ElementsAre(5));
+  EXPECT_EQ(
+      awaited.text(kRanks),
+      "server 2, which does not answer; server 0, to which 52.3 MiB are still being sent (1.1 "
+      "MiB a second)");
+  awaited.is_being_sent(5, {.bytes = 2048, .a_second = 512});
+  EXPECT_EQ(
+      awaited.text(kRanks),
+      "server 0, to which 52.3 MiB are still being sent (1.1 MiB a second); server 2, to which "
+      "2.0 KiB are still being sent (0.5 KiB a second)");
+  const Failure failure = deadline_failure("rank 0 waits", awaited, kRanks);
+  EXPECT_THAT(failure.ranks, ::testing::IsEmpty());
+  EXPECT_THAT(failure.what,
+              ::testing::HasSubstr("; the network to servers 0, 2 is slow for so many "
+                                   "bytes. "));
+}
+
 TEST(Awaited, AFailureBlamesWhomItNames) {
   Awaited awaited;
   awaited.lacks(2, "made it");

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
 
 #include "paceline/core/server/serve.h"
@@ -26,6 +27,8 @@ std::string failure_text(const std::function<void()>& call) {
   return "none";
 }
 
+using Through = decltype(LocalWorldOptions::through);
+
 // Worker 0 waits in `wait` for worker 1, which comes when that has failed.
 struct SaidOfWait {
   std::string lines, failure;
@@ -33,9 +36,11 @@ struct SaidOfWait {
 using HeldTable = std::unique_ptr<Table>;
 SaidOfWait wait_of(const std::string& synchrony,
                    const std::function<void(HeldTable&, Buffer)>& wait,
-                   const std::optional<TableMembers>& members = {}) {
-  const LocalWorldOptions options = {
-      .servers = members ? 0 : 2, .operation_timeout = 400ms, .stall_time = 50ms};
+                   const std::optional<TableMembers>& members = {}, const Through& through = {}) {
+  const LocalWorldOptions options = {.servers = members ? 0 : 2,
+                                     .operation_timeout = 400ms,
+                                     .stall_time = 50ms,
+                                     .through = through};
   std::latch over(1);
   SaidOfWait waited;
   testing::internal::CaptureStderr();
@@ -99,6 +104,69 @@ TEST(Waiting, WhoeverEndsATableAmongRanksNamesThoseThatHaveNotEndedIt) {
       "bsp", [](HeldTable& table, Buffer) { table.reset(); }, TableMembers::of_ranks(2));
   EXPECT_THAT(waited.lines, HasSubstr("stall: for 0.05 s rank 0 waits in the end of table 'w' for "
                                       "rank 1, which has not ended it\n"));
+}
+
+// A link over a network that has become slow: messages of machines do not arrive any more, while
+// the link says that a MiB has left at each look, and 10 are left.
+class SlowLink final : public transport::Link {
+ public:
+  SlowLink(std::unique_ptr<Link> inner, const std::atomic<bool>& is_slow)
+      : inner_(std::move(inner)), is_slow_(is_slow) {}
+
+  int peer() const override { return inner_->peer(); }
+  void send(const transport::FrameHeader& header, Bytes payload, transport::SendListener* listener,
+            std::uint64_t cookie) override {
+    if (is_slow_ && header.type == transport::FrameType::machine) return;
+    inner_->send(header, payload, listener, cookie);
+  }
+  transport::LinkProgress progress() const override {
+    return {.sent = looks_++ << 20, .unsent = 10 << 20};
+  }
+  MutableBytes window(transport::Remote target, std::size_t bytes) override {
+    return inner_->window(target, bytes);
+  }
+  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t segment) override {
+    return inner_->memory(segment);
+  }
+  void release(const transport::FrameHeader& reference) override { inner_->release(reference); }
+  std::optional<transport::Remote> remote_of(Bytes own) const override {
+    return inner_->remote_of(own);
+  }
+  void offer(std::uint64_t segment,
+             std::shared_ptr<const transport::SharedMemory> memory) override {
+    inner_->offer(segment, std::move(memory));
+  }
+  void withdraw(std::uint64_t segment) override { inner_->withdraw(segment); }
+  void abandon() override { inner_->abandon(); }
+  bool flushed() const override { return inner_->flushed(); }
+
+ private:
+  const std::unique_ptr<Link> inner_;
+  const std::atomic<bool>& is_slow_;
+  mutable std::uint64_t looks_ = 0;
+};
+
+TEST(Waiting, AServerIsNotBlamedWhileWhatIsPushedIsStillBeingSent) {
+  std::atomic<bool> is_slow = false;
+  const Through through = [&](int rank, int peer, std::unique_ptr<transport::Link> link) {
+    if (rank != 0 || peer < 2) return link;
+    return std::unique_ptr<transport::Link>(std::make_unique<SlowLink>(std::move(link), is_slow));
+  };
+  const SaidOfWait waited = wait_of(
+      "bsp",
+      [&](HeldTable& table, Buffer values) {
+        is_slow = true;
+        table->push(values).wait();
+      },
+      {}, through);
+  const std::string waits =
+      "rank 0 waits in push of table 'w' for server 0, to which 10.0 MiB are "
+      "still being sent (";
+  EXPECT_THAT(waited.lines,
+              AllOf(HasSubstr("paceline: stall: for 0.05 s " + waits),
+                    HasSubstr("; server 1, to which 10.0 MiB are still being sent (")));
+  EXPECT_THAT(waited.failure, AllOf(testing::StartsWith("timed out: deadline: " + waits),
+                                    HasSubstr("the network to servers 0, 1 is slow")));
 }
 
 }  // namespace

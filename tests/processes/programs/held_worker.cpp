@@ -1,7 +1,8 @@
 // A worker that is held before one wait: its test stops, kills or cuts off another member, and then
 // lets this one go on by SIGUSR1. Those that are let go last never come to the wait.
 //
-//   held_worker PLACE      says "ready PID", is held, and then, of table 'w' on the job's servers:
+//   held_worker PLACE [KIB]   says "ready PID", is held, and then, of table 'w' on the job's
+//                             servers, which has 4 elements, or so many KiB:
 //
 //   push     pushes an update, and waits until it is applied
 //   pull     pushes an update, and pulls the values after it
@@ -53,7 +54,8 @@ void be_held() {
 
 class Held {
  public:
-  explicit Held(Job& job) : job_(job), table_(job, {.name = "w", .elements = kElements}), other_() {
+  Held(Job& job, std::size_t elements)
+      : job_(job), values_(elements), table_(job, {.name = "w", .elements = elements}) {
     table_.assign(buffer()).wait();
     table_.pull(buffer()).wait();
   }
@@ -80,15 +82,14 @@ class Held {
   }
 
  private:
-  static constexpr std::size_t kElements = 4;
   paceline::Buffer buffer() { return paceline::buffer_of(values_); }
   void make_other() {
     other_ = std::make_unique<Table>(
-        job_, paceline::server::TableSpec{.name = "v", .elements = kElements});
+        job_, paceline::server::TableSpec{.name = "v", .elements = values_.size()});
   }
 
   Job& job_;
-  std::vector<float> values_ = std::vector<float>(kElements);
+  std::vector<float> values_;
   Table table_;
   std::unique_ptr<Table> other_;
 };
@@ -102,7 +103,8 @@ int main(int argc, char** argv) {
     Job job = paceline::init();
     // While the Job lives, so that it does not end by the exception.
     try {
-      return Held(job).at(argc > 1 ? argv[1] : "end");
+      const std::size_t elements = argc > 2 ? std::stoul(argv[2]) * 1024 / sizeof(float) : 4;
+      return Held(job, elements).at(argc > 1 ? argv[1] : "end");
     } catch (const paceline::Error& error) {
       say(fmt::format("failed {}: {}", name_of(error.fault()), error.what()));
       return 1;

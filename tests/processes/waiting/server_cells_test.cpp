@@ -6,6 +6,7 @@
 namespace paceline::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -91,7 +92,8 @@ void expect_end_by_death(const Cell& cell, Process& launcher, Clock::time_point 
   EXPECT_THAT(launcher.output(), HasSubstr(name + " was lost"));
 }
 
-// The verdict has the words, or where a table ends without a failure, its worker.
+// The verdict has the words, or where a table ends without a failure, its worker. A server that has
+// not ended with its table then fails the run.
 void expect_end_by_deadline(const Cell& cell, Process& launcher, Clock::time_point begin) {
   const auto due = begin + cell_timeout() + kPrompt;
   if (cell.place == "end") {
@@ -104,7 +106,12 @@ void expect_end_by_deadline(const Cell& cell, Process& launcher, Clock::time_poi
         << launcher.error();
     EXPECT_THAT(launcher.error(), HasSubstr(" told: deadline: "));
   }
-  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), cell.place == "end" ? 0 : 1);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 1);
+  if (cell.place == "end") {  // the ranks have ended well
+    EXPECT_THAT(launcher.error(),
+                AllOf(HasSubstr("paceline: server 0 (pid "),
+                      HasSubstr("failed first: it had not ended when all ranks had, and ")));
+  }
   EXPECT_THAT(launcher.error(), AnyOf(HasSubstr("deadline: " + words_of(cell, 0) + "; look at "),
                                       HasSubstr("deadline: " + words_of(cell, 1) + "; look at ")));
 }

@@ -80,7 +80,9 @@ std::string about_failure(int root, const std::vector<RankRecord>& records, std:
                   record.host.empty() ? host : record.host, how_it_ended(record));
   if (record.report)
     text += fmt::format("paceline: {} told: {}\n", name, first_line(record.report->what));
-  if (WIFSIGNALED(*record.wait_status) && WTERMSIG(*record.wait_status) == SIGKILL) {
+  if (record.overstayed()) {
+    text += "paceline: a server may take longer to end where `paceline run --grace` is longer\n";
+  } else if (WIFSIGNALED(*record.wait_status) && WTERMSIG(*record.wait_status) == SIGKILL) {
     text += "paceline: if nobody killed it, the machine ran out of memory: `dmesg` tells\n";
   }
   return text;
@@ -137,6 +139,9 @@ std::string how_it_ended(const RankRecord& record) {
     return fmt::format("could not be started: {}", record.not_started);
   if (!record.lost.empty()) return fmt::format("was lost: {}", record.lost);
   if (!record.absent.empty()) return record.absent;
+  if (record.overstayed())
+    return fmt::format("had not ended when all ranks had, and {} be killed",
+                       record.ended() ? "had to" : "could not");
   if (!record.ended()) return "could not be stopped in time";
   const std::string end = how_it_ended(*record.wait_status);
   return record.deserted.empty() ? end : fmt::format("{} {}", end, record.deserted);

@@ -17,6 +17,10 @@ bool is_hopeless(const Outcome& outcome, const std::vector<RankRecord>& records)
   return did_not_start || outcome.exit_code == kMisuse || outcome.exit_code == kRefused;
 }
 
+bool all_ranks_ended_well(const Outcome& outcome, const std::vector<RankRecord>& records) {
+  return outcome.root && records.at(static_cast<std::size_t>(*outcome.root)).overstayed();
+}
+
 std::chrono::seconds pause_after(int failures_in_a_row) {
   constexpr int kDoublings = 6;  // 64 s are more than the longest pause
   return std::min(kLongestPause,
@@ -38,6 +42,10 @@ std::optional<Clock::duration> Restarts::after(const Outcome& outcome,
   if (outcome.kind != Outcome::Kind::failed || most_ == 0) return std::nullopt;
   if (is_hopeless(outcome, records)) {
     told_ = "no restart: another start would end in the same way";
+    return std::nullopt;
+  }
+  if (all_ranks_ended_well(outcome, records)) {
+    told_ = "no restart: all ranks had ended well";
     return std::nullopt;
   }
   ++in_a_row_;

@@ -24,7 +24,7 @@ class Restarts {
   void on_saved(std::uint64_t step);
   // A generation has ended. Returns the pause before the next one: 1, 2, 4 .. 60 s, by the failures
   // in a row. Nothing: the run is over, because it was done, stopped or refused (exit codes 2 and
-  // 4), its program could not be started, or it has failed too often.
+  // 4), its program could not be started, its ranks had ended well, or it has failed too often.
   std::optional<Clock::duration> after(const Outcome& outcome,
                                        const std::vector<RankRecord>& records);
 

@@ -21,13 +21,18 @@ struct RankRecord {
   bool joined = false;                  // it has come to the job's store
   bool left = false;                    // it has ended its Job, and said so
   std::string absent = {};              // why the run could not begin without it
-  std::string deserted = {};           // what it has not done before it ended with 0: "without ..."
-  std::string host = {};               // empty: the launcher's own
-  std::optional<int> server = {};      // which server it is; nothing: a rank
+  std::string deserted = {};       // what it has not done before it ended with 0: "without ..."
+  std::string host = {};           // empty: the launcher's own
+  std::optional<int> server = {};  // which server it is; nothing: a rank
+  bool stayed = false;  // a server that had not ended with the ranks when the launcher killed it
   std::optional<Failure> report = {};  // its report through the store before it ended
 
   bool ended() const { return wait_status.has_value(); }
-  bool failed() const { return ended() && (*wait_status != 0 || !deserted.empty()) && !stopped; }
+  // What a server still did when it had to be killed is lost, though no rank has failed.
+  bool overstayed() const { return stayed && wait_status != 0; }
+  bool failed() const {
+    return overstayed() || (ended() && (*wait_status != 0 || !deserted.empty()) && !stopped);
+  }
 };
 
 // The rank that `rank` named as the reason of its failure, e.g. a lost peer; the lowest, if it

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -59,7 +60,7 @@ Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
   ended.stopped = stop_asked_ && stamp >= *stop_asked_;
   --running_;
   if (!ended.server) --running_ranks_;
-  if (ended.failed() && !why_) {
+  if (ended.failed() && !ended.stayed && !why_) {
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kStoppedBySigterm) {
       ended.stopped = true;
       stop({.kind = Outcome::Kind::interrupted, .detail = SIGTERM, .exit_code = kStoppedBySigterm},
@@ -78,6 +79,17 @@ void Supervisor::look_at_servers(Moment when) {
   if (running_ranks_ > 0 || options_.servers == 0) return;
   if (all_ended()) kill_at_ = end_by_ = {};
   else if (end_by_.is_never()) kill_at(when + options_.grace);
+}
+
+// Where no rank has joined the job, they wait for ranks that never come: that is no failure.
+void Supervisor::note_servers_that_stay(Moment now) {
+  if (std::ranges::none_of(records_, [](const auto& one) { return one.joined && !one.server; }))
+    return;
+  for (RankRecord& one : records_) {
+    if (!one.server || one.ended()) continue;
+    one.stayed = true;
+    one.stamp = now;
+  }
 }
 
 // Others may tell only after its end that they waited for a rank.
@@ -153,6 +165,7 @@ Actions Supervisor::on_timer(Moment now) {
     actions.push_back(forward(SIGTERM));
   }
   if (kill_at_.passed(now)) {
+    if (!why_) note_servers_that_stay(now);
     kill_at_ = term_at_ = {};
     if (!stop_asked_) stop_asked_ = now;
     actions.push_back(kill());
@@ -174,11 +187,13 @@ bool Supervisor::settled() const {
 }
 
 Outcome Supervisor::outcome() const {
-  if (!why_) return {};
-  Outcome result = *why_;
+  const bool stays = std::ranges::any_of(records_, &RankRecord::overstayed);
+  Outcome result =
+      why_.value_or(Outcome{.kind = stays ? Outcome::Kind::failed : Outcome::Kind::done});
   if (result.kind == Outcome::Kind::failed) {
     result.root = find_root_cause(records_);
-    const int code = exit_code_of(*records_.at(static_cast<std::size_t>(*result.root)).wait_status);
+    const RankRecord& first = records_.at(static_cast<std::size_t>(*result.root));
+    const int code = first.overstayed() ? 1 : exit_code_of(*first.wait_status);
     result.exit_code = code == 0 ? 1 : code;  // it deserted
   }
   return result;

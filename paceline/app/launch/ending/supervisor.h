@@ -12,7 +12,8 @@
 //   a rank ends with code 0 while others wait for it, without having joined them or without having
 //     ended its Job: a failure as any other
 //   --timeout: SIGTERM, so that the ranks save; stop_grace: kill
-//   all ranks have ended well: servers that have not ended with them get grace; kill
+//   all ranks have ended well: servers that have not ended with them get grace; kill. The run has
+//     failed because of them, unless no rank had joined the job
 #pragma once
 
 #include <optional>
@@ -106,6 +107,7 @@ class Supervisor {
   void stop(Outcome why, Moment now, Clock::duration until_kill);
   void kill_at(Moment when);
   void look_at_servers(Moment when);
+  void note_servers_that_stay(Moment now);
 
   Options options_;
   std::vector<RankRecord> records_;

@@ -10,6 +10,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/coordination/link_movement.h"
 #include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/job_links.h"
@@ -61,12 +62,15 @@ class PushPull::Sums final : public job::JobExtension {
       : links(job::links_of(job)),
         region_owner(*links.generation),
         stage(stage_of(job, links)),
+        movement(links),
         machine(
             job.world_size(), job.servers(),
             {.timeout = links.timeout,
              .stall = links.stall_time,
              .rank = job.rank(),
-             .tell = [](const std::string& line) { warn(line); }},
+             .tell = [](const std::string& line) { warn(line); },
+             .asked = [this] { movement.begin(); },
+             .excuse = [this](coordination::Awaited& awaited) { movement.excuse(awaited); }},
             [this](const Failure& found) { return cause_of(found); },
             {&region_owner, stage.bytes()}, part_bytes_of(links)),
         run(job, kSumGroup, TableMembers::of_servers(job.world_size(), job.servers()).all(),
@@ -87,6 +91,7 @@ class PushPull::Sums final : public job::JobExtension {
   const job::JobLinks links;
   server::LinkRegionOwner region_owner;
   const Allocation stage;
+  coordination::LinkMovement movement;
   SumWorker machine;
   coordination::MachineRun run;
 

@@ -58,6 +58,7 @@ Time SumWorker::next_look() const {
 Actions SumWorker::ask(const Key& call, Asked why, Time now) {
   question_ = {
       .call = call, .why = why, .until = now + coordination::answers_within(patience_.timeout)};
+  if (patience_.asked) patience_.asked();
   Actions actions;
   for (std::size_t server = 0; server < sides_.size(); ++server) {
     const auto queue = sides_[server].find(call.first);
@@ -102,6 +103,7 @@ coordination::Awaited SumWorker::awaited() const {
     else
       for (const int worker : lacking->second) awaited.lacks(worker, "pushed all of it");
   }
+  if (patience_.excuse) patience_.excuse(awaited);
   return awaited;
 }
 

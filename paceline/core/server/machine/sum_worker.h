@@ -50,6 +50,9 @@ struct SumPatience {
   machine::Time stall = std::chrono::seconds(5);  // without a sum, after which a wait is told
   int rank = 0;                                   // of this worker
   std::function<void(const std::string&)> tell = {};
+  // Questions to servers go out; and what else is known of servers that say nothing.
+  std::function<void()> asked = {};
+  std::function<void(coordination::Awaited&)> excuse = {};
 };
 
 // "push_pull of 100 f32 for average"

@@ -75,16 +75,16 @@ std::size_t TableShape::bytes_on(int member) const {
   return elements * element_bytes();
 }
 
-Result<> check_memory(const TableShape& shape, int member, std::size_t available) {
+Result<> check_memory(const TableShape& shape, int member, const transport::MemoryBound& bound) {
   const std::size_t bytes = shape.bytes_on(member);
-  if (bytes <= available) return Done{};
-  return Failure{Fault::misuse,
-                 fmt::format("table '{}': its {} elements of {} take {} MiB here, and {} MiB of "
-                             "memory are available: make it smaller, or give it more servers and "
-                             "hosts",
-                             shape.spec.name, shape.spec.elements, name_of(shape.spec.dtype),
-                             bytes >> 20, available >> 20),
-                 {}};
+  if (bytes <= bound.bytes) return Done{};
+  return Failure{
+      Fault::misuse,
+      fmt::format("table '{}': its {} elements of {} take {} MiB in this process, and {}: "
+                  "make it smaller, or give it more servers and hosts{}",
+                  shape.spec.name, shape.spec.elements, name_of(shape.spec.dtype), bytes >> 20,
+                  bound.text(), bound.limit.empty() ? "" : ", or raise that limit"),
+      {}};
 }
 
 std::vector<Bytes> TableShape::pieces(std::size_t range, Bytes table) const {

@@ -10,6 +10,7 @@
 #include "paceline/core/server/consistency/consistency.h"
 #include "paceline/core/server/rules/rule.h"
 #include "paceline/core/server/table/range_partition.h"
+#include "paceline/core/transport/memory/available_memory.h"
 
 namespace paceline::server {
 
@@ -60,8 +61,9 @@ struct TableShape {
   std::uint64_t fingerprint() const;
 };
 
-// Whether a member that has `available` bytes can hold its part. A failure (misuse) tells both.
-Result<> check_memory(const TableShape& shape, int member, std::size_t available);
+// Whether a member that can have so much memory can hold its part. A failure (misuse) tells both,
+// and what limits it.
+Result<> check_memory(const TableShape& shape, int member, const transport::MemoryBound& bound);
 
 // A failure (misuse) names the table, the setting and what is valid.
 Result<TableShape> shape_of(const TableSpec& spec, const TableMembers& members);

@@ -90,6 +90,14 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
            (connection_->flushed() && lanes_.empty() && outgoing_.empty() && !unanswered_);
   }
 
+  LinkProgress progress() const override {
+    LinkProgress progress{.sent = sent_bytes_, .unsent = 0, .received = received_bytes_};
+    for (const Outgoing& one : outgoing_)
+      if (!one.is_sent) progress.unsent += bytes_of(one.frame);
+    lanes_.for_each([&](const Waiting& one) { progress.unsent += bytes_of(one); });
+    return progress;
+  }
+
   bool poll() override {
     bool moved = false;
     while (open_ && port_) {
@@ -123,6 +131,10 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     std::unique_ptr<FabricMessage> message;
   };
 
+  static std::uint64_t bytes_of(const Waiting& frame) {
+    return kFrameHeaderBytes + frame.payload.size();
+  }
+
   void take_turns(std::size_t most) {
     while (!lanes_.empty() && port_ && in_hand_ < most) send_by_fabric(lanes_.take());
   }
@@ -155,6 +167,7 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     Outgoing& done = outgoing_[number - (sent_ - outgoing_.size())];
     done.is_sent = true;
     in_hand_ -= done.frame.payload.size();
+    sent_bytes_ += bytes_of(done.frame);
     take_turns(kInHand);
     while (!outgoing_.empty() && outgoing_.front().is_sent) {
       SendListener* const listener = outgoing_.front().frame.listener;
@@ -230,6 +243,7 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
   Result<> hand_over(Bytes payload) {
     if (auto sound = check_payload(head_.header, payload); !sound) return sound;
     ++next_;
+    received_bytes_ += kFrameHeaderBytes + payload.size();
     return owner_.received(peer_, head_.header, payload, placed_);
   }
 
@@ -310,6 +324,7 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
   Lanes<Waiting> lanes_;
   std::deque<Outgoing> outgoing_;
   std::size_t in_hand_ = 0;  // bytes of those that are not yet sent
+  std::uint64_t sent_bytes_ = 0, received_bytes_ = 0;
   bool unanswered_ = false;  // the goodbye has asked whether all were heard
 
   std::uint64_t next_ = 0;  // the number that is handed over next

@@ -99,6 +99,14 @@ std::size_t FrameStream::unsent_frames() const {
   return queue_.size() + lanes_.size();
 }
 
+std::uint64_t FrameStream::unsent_bytes() const {
+  std::uint64_t all = 0;
+  const auto add = [&all](const Outgoing& one) { all += kFrameHeaderBytes + one.payload.size(); };
+  std::ranges::for_each(queue_, add);
+  lanes_.for_each(add);
+  return all - written_;
+}
+
 Result<bool> FrameStream::flush(std::size_t most) {
   std::size_t moved = 0;
   while (!queue_.empty() && moved < most) {
@@ -116,6 +124,7 @@ Result<bool> FrameStream::flush(std::size_t most) {
     if (*accepted == 0) break;
     moved += *accepted;
     written_ += *accepted;
+    sent_bytes_ += *accepted;
     end_written();
   }
   return moved > 0;
@@ -142,6 +151,7 @@ Result<bool> FrameStream::receive(std::size_t most) {
     if (!some) return some.error();
     if (*some == 0) break;
     moved += *some;
+    received_bytes_ += *some;
   }
   return moved > 0;
 }

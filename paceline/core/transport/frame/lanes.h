@@ -18,6 +18,11 @@ class Lanes {
     for (const auto& [group, lane] : lanes_) all += lane.size();
     return all;
   }
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& [group, lane] : lanes_)
+      for (const T& one : lane) visit(one);
+  }
   void clear() { lanes_.clear(); }
 
   T& push(std::uint32_t group, T value) { return lanes_[group].emplace_back(std::move(value)); }

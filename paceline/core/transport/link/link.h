@@ -16,6 +16,14 @@ namespace paceline::transport {
 // it is withheld and messages carry what lies there. From the best to the worst.
 enum class Offered : std::uint8_t { had, awaited, withheld };
 
+// How far a link has come, in bytes of frames with their headers. Memory that one side reads or
+// writes at the other does not count.
+struct LinkProgress {
+  std::uint64_t sent = 0;      // the peer's host has them
+  std::uint64_t unsent = 0;    // they were given to the link, and the peer's host has them not yet
+  std::uint64_t received = 0;  // from the peer
+};
+
 // The holder of the links of a process. THREAD: called by the reactor's driver only.
 class LinkOwner {
  public:
@@ -71,6 +79,9 @@ class Link {
   // How long the peer's host has not answered what was sent to it, as when the network between is
   // cut; zero: it answers, or nobody can tell.
   virtual std::chrono::milliseconds unanswered() const { return {}; }
+
+  // Zeros: nobody can tell. COST: looks at each frame that is not sent yet.
+  virtual LinkProgress progress() const { return {}; }
 
   // Lets go of callers' memory: from now on none is read or written, and no listener is called;
   // frames that hold copies still go out. The peer's uses of lent memory end, or will be told that

@@ -2,6 +2,8 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
+
 #include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::transport {
@@ -61,6 +63,15 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
 
   std::chrono::milliseconds unanswered() const override {
     return open_ ? unanswered_for(socket_.get()) : std::chrono::milliseconds();
+  }
+
+  LinkProgress progress() const override {
+    const std::uint64_t given = stream_.sent_bytes();
+    const std::uint64_t on_the_way =
+        open_ ? std::min<std::uint64_t>(given, bytes_on_the_way(socket_.get())) : 0;
+    return {.sent = given - on_the_way,
+            .unsent = stream_.unsent_bytes() + on_the_way,
+            .received = stream_.received_bytes()};
   }
 
   bool poll() override {

@@ -123,6 +123,11 @@ class SharedLink final : public Link, public Inbox::User, public FrameReceiver {
   }
 
   bool flushed() const override { return !open_ || !stream_.has_unsent(); }
+  LinkProgress progress() const override {
+    return {.sent = stream_.sent_bytes(),
+            .unsent = stream_.unsent_bytes(),
+            .received = stream_.received_bytes()};
+  }
 
   bool poll() override {
     if (!open_) return false;

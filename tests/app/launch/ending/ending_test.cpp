@@ -53,6 +53,23 @@ TEST(Ending, ServersAreNamedApartFromRanksAndNotToldWhereTheyEndedWell) {
   EXPECT_EQ(verdict_about(3, records).what, "server 0 (pid 123) was killed by signal 9 (SIGKILL)");
 }
 
+TEST(Ending, AServerThatDidNotEndWithTheRanksIsNamedAndNoLackOfMemoryIsBlamed) {
+  std::vector<RankRecord> records(3, record(7, 0));
+  records[1] = {.pid = 8, .wait_status = SIGKILL, .stopped = true, .server = 0, .stayed = true};
+  records[2] = {.pid = 9, .server = 1, .stayed = true};
+  const auto told = [&](int root) {
+    return describe_ending({.kind = Outcome::Kind::failed, .exit_code = 1, .root = root}, records,
+                           "h");
+  };
+  EXPECT_EQ(told(1),
+            "paceline: server 0 (pid 8, host h) failed first: it had not ended when all ranks had, "
+            "and had to be killed\n"
+            "paceline: a server may take longer to end where `paceline run --grace` is longer\n"
+            "paceline: rank 0 ended with code 0; server 1 could not be stopped in time\n"
+            "paceline: exit code 1\n");
+  EXPECT_EQ(how_it_ended(records[2]), "had not ended when all ranks had, and could not be killed");
+}
+
 TEST(Ending, WhatTheFirstRankToldIsRepeatedInOneLine) {
   auto first = record(9, 1 << 8);
   first.report = Failure{Fault::misuse, "batch 0 is empty\nmore", {}};

@@ -52,6 +52,15 @@ TEST(Restarts, WhatWouldEndInTheSameWayIsNotStartedAgain) {
   EXPECT_FALSE(Restarts(0).after(failed_with(1), kTwoRanks)) << "none were asked for";
 }
 
+TEST(Restarts, ARunWhoseRanksEndedWellIsNotStartedAgainBecauseOfAServer) {
+  auto records = kTwoRanks;
+  records[1].server = 0;
+  records[1].stayed = true;
+  Restarts restarts(9);
+  EXPECT_FALSE(restarts.after(failed_with(1), records));
+  EXPECT_EQ(restarts.told(), "no restart: all ranks had ended well");
+}
+
 // Seeded supervisors: generations fail, save, or are stopped at random.
 TEST(Restarts, NeverMoreThanNWithoutProgressAndNoneAfterAStop) {
   const std::uint64_t runs = test::is_nightly() ? 100'000 : 10'000;

@@ -276,7 +276,7 @@ TEST(Supervisor, AProgramThatCannotBeStartedFailsTheRun) {
   EXPECT_EQ(supervisor.outcome().root, 1);
 }
 
-TEST(Supervisor, ServersThatDoNotEndWithTheRanksGetGraceAndTheRunIsDone) {
+TEST(Supervisor, ServersThatDoNotEndWithTheRanksGetGraceAndWhereNoneHadJoinedTheRunIsDone) {
   auto supervisor = started(2, {.servers = 2});
   EXPECT_THAT(supervisor.on_exit(0, code(0), at(100)), IsEmpty());
   EXPECT_TRUE(supervisor.next_timer().is_never()) << "a rank still runs";
@@ -287,6 +287,50 @@ TEST(Supervisor, ServersThatDoNotEndWithTheRanksGetGraceAndTheRunIsDone) {
   EXPECT_THAT(supervisor.on_exit(3, SIGKILL, at(1201)), IsEmpty());
   EXPECT_TRUE(supervisor.settled());
   EXPECT_EQ(supervisor.outcome(), Outcome{}) << "nothing has failed";
+}
+
+// A job of two ranks, which end well, and two servers, of which the second does not end.
+Supervisor with_a_server_that_stays() {
+  auto supervisor = started(2, {.servers = 2});
+  for (int member = 0; member < 4; ++member)
+    EXPECT_THAT(supervisor.on_joined(member, at(10)), IsEmpty());
+  for (const int rank : {0, 1}) {
+    supervisor.on_left(rank);
+    EXPECT_THAT(supervisor.on_exit(rank, code(0), at(100)), IsEmpty());
+  }
+  EXPECT_THAT(supervisor.on_exit(2, code(0), at(150)), IsEmpty());
+  EXPECT_THAT(timers_until(supervisor, 10'000), ElementsAre("1100 kill"));
+  return supervisor;
+}
+
+TEST(Supervisor, AServerThatHadToBeKilledAfterTheRanksFailsTheRun) {
+  auto supervisor = with_a_server_that_stays();
+  EXPECT_THAT(supervisor.on_exit(3, SIGKILL, at(1101)), IsEmpty()) << "nobody is left to be told";
+  EXPECT_TRUE(supervisor.settled());
+  EXPECT_EQ(supervisor.outcome(),
+            (Outcome{.kind = Outcome::Kind::failed, .exit_code = 1, .root = 3}));
+}
+
+TEST(Supervisor, AServerThatCannotBeKilledAfterTheRanksFailsTheRunToo) {
+  const auto supervisor = with_a_server_that_stays();
+  EXPECT_EQ(supervisor.end_by(), Deadline::at(at(1500)));
+  EXPECT_EQ(supervisor.outcome(),
+            (Outcome{.kind = Outcome::Kind::failed, .exit_code = 1, .root = 3}));
+}
+
+TEST(Supervisor, AServerThatEndsWellAsItIsKilledFailsNothing) {
+  auto supervisor = with_a_server_that_stays();
+  EXPECT_THAT(supervisor.on_exit(3, code(0), at(1099)), IsEmpty());
+  EXPECT_TRUE(supervisor.settled());
+  EXPECT_EQ(supervisor.outcome(), Outcome{});
+}
+
+TEST(Supervisor, AnInterruptWhileServersStayIsStillTheCause) {
+  auto supervisor = started(1, {.servers = 1});
+  EXPECT_THAT(supervisor.on_joined(0, at(10)), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(0, code(0), at(100)), IsEmpty());
+  EXPECT_THAT(supervisor.on_signal(SIGINT, at(200)), ElementsAre(forward(SIGINT)));
+  EXPECT_EQ(supervisor.outcome().exit_code, 130);
 }
 
 TEST(Supervisor, ServersThatEndWithTheRanksLeaveNoTimer) {

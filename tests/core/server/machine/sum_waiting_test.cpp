@@ -51,6 +51,8 @@ class Waited {
   }
 
   std::vector<std::string> told, ended;
+  int questions = 0;
+  std::optional<int> slow;  // the member to which data are still being sent
 
  private:
   void carry(const Actions& actions) {
@@ -75,7 +77,12 @@ class Waited {
                     {.timeout = milliseconds(2000),
                      .stall = milliseconds(500),
                      .rank = 0,
-                     .tell = [this](const std::string& line) { told.push_back(line); }}};
+                     .tell = [this](const std::string& line) { told.push_back(line); },
+                     .asked = [this] { ++questions; },
+                     .excuse =
+                         [this](coordination::Awaited& awaited) {
+                           if (slow) awaited.is_being_sent(*slow, {2 << 20, 1 << 20});
+                         }}};
 };
 
 TEST(SumWaiting, ThoseWhosePartsAreMissingAreNamedAtTheStallTimeAndAtTheDeadline) {
@@ -103,6 +110,21 @@ TEST(SumWaiting, AServerThatDoesNotAnswerIsNamed) {
   sums.call(1);
   sums.pass(milliseconds(800));
   EXPECT_THAT(sums.told, ElementsAre(testing::EndsWith("for server 0, which does not answer")));
+}
+
+TEST(SumWaiting, AServerToWhichPartsAreStillSentIsNotBlamed) {
+  Waited sums;
+  sums.stop(0);
+  sums.slow = 3;
+  sums.call(1);
+  sums.pass(milliseconds(800));
+  const std::string waits = "server 0, to which 2.0 MiB are still being sent (1.0 MiB a second)";
+  EXPECT_THAT(sums.told, ElementsAre(testing::EndsWith("for sum for " + waits)));
+  EXPECT_EQ(sums.questions, 1);
+  sums.pass(milliseconds(1300));
+  EXPECT_THAT(sums.ended,
+              ElementsAre(testing::HasSubstr(waits + "; the network to server 0 is slow")));
+  EXPECT_EQ(sums.questions, 2);
 }
 
 TEST(SumWaiting, WhileSumsComeNothingIsTold) {

@@ -65,12 +65,28 @@ TEST(TableSpec, AMemberThatHasNoMemoryForItsPartIsRefusedAndAnotherOneIsNot) {
           .value();
   EXPECT_EQ(shape.bytes_on(0), 4000u);
   EXPECT_EQ(shape.bytes_on(4), 6000u);
-  EXPECT_TRUE(check_memory(shape, 0, 4000));
-  EXPECT_FALSE(check_memory(shape, 0, 3999));
-  EXPECT_TRUE(check_memory(shape, 5, 6000));
-  const auto refused = check_memory(shape, 5, 5999);
+  EXPECT_TRUE(check_memory(shape, 0, {4000}));
+  EXPECT_FALSE(check_memory(shape, 0, {3999}));
+  EXPECT_TRUE(check_memory(shape, 5, {6000}));
+  const auto refused = check_memory(shape, 5, {5999});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().what, HasSubstr("table 'w': its 1000 elements of f32 take "));
+}
+
+TEST(TableSpec, WhoHasNoMemoryForItsPartIsToldWhatLimitsIt) {
+  const TableShape shape =
+      shape_of({.name = "w", .elements = std::size_t{3} << 20}, kFourAndTwo).value();
+  const auto refusal = [&](const transport::MemoryBound& bound) {
+    return check_memory(shape, 0, bound).error().what;
+  };
+  EXPECT_EQ(
+      refusal({std::size_t{8} << 20}),
+      "table 'w': its 3145728 elements of f32 take 12 MiB in this process, and 8 MiB of memory "
+      "are available: make it smaller, or give it more servers and hosts");
+  EXPECT_EQ(refusal({std::size_t{8} << 20, "/sys/fs/cgroup/pod/memory.max"}),
+            "table 'w': its 3145728 elements of f32 take 12 MiB in this process, and "
+            "/sys/fs/cgroup/pod/memory.max lets it have 8 MiB: make it smaller, or give it more "
+            "servers and hosts, or raise that limit");
 }
 
 TEST(TableSpec, RangesGiveBackWhatTheyGather) {

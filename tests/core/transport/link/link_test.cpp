@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <latch>
 #include <thread>
 
 #include "paceline/core/base/seed.h"
@@ -109,6 +110,37 @@ TEST_P(LinkConformance, AShortOperationOfOneGroupDoesNotWaitForALongOneOfAnother
   ASSERT_TRUE(other.wait_for_heard(kPieces + 1));
   EXPECT_TRUE(overtook);
   EXPECT_LE(before, kPieces / 8);
+}
+
+// The peer's driver does not read while it holds the first frame.
+TEST_P(LinkConformance, ProgressCountsWhatThePeerHasTakenAndWhatItHasNot) {
+  constexpr std::uint64_t kFrames = 128, kBytes = 512 << 10;  // 64 MiB
+  const auto payload = pattern(kBytes, 1);
+  std::latch may_read(1);
+  other.reactor.run([&] {
+    other.on_frame = [&](const End::Heard&) -> Result<> {
+      may_read.wait();
+      return Done{};
+    };
+  });
+  one.reactor.run([&] {
+    EXPECT_EQ(one.link->progress().unsent, 0U);
+    for (std::uint64_t i = 0; i < kFrames; ++i)
+      one.link->send({.type = FrameType::message, .group = 1}, payload, &one, i);
+    const LinkProgress begun = one.link->progress();
+    EXPECT_GE(begun.sent + begun.unsent, kFrames * (kFrameHeaderBytes + kBytes));
+    EXPECT_GT(begun.unsent, 0U);
+  });
+  EXPECT_FALSE(
+      one.reactor.drive_until([&] { return one.sent_count >= int{kFrames}; }, Deadline::in(50ms)));
+  one.reactor.run([&] { EXPECT_GT(one.link->progress().unsent, 0U) << "nobody reads them"; });
+  may_read.count_down();
+  ASSERT_TRUE(other.wait_for_heard(kFrames));
+  EXPECT_TRUE(one.wait_driving([&] { return one.link->progress().unsent == 0; }));
+  one.reactor.run(
+      [&] { EXPECT_GE(one.link->progress().sent, kFrames * (kFrameHeaderBytes + kBytes)); });
+  other.reactor.run(
+      [&] { EXPECT_GE(other.link->progress().received, kFrames * (kFrameHeaderBytes + kBytes)); });
 }
 
 TEST_P(LinkConformance, PayloadsLandWhereTheReceiverSays) {

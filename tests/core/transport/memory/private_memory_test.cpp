@@ -1,4 +1,3 @@
-// Also covers paceline/core/transport/memory/available_memory.h.
 #include "paceline/core/transport/memory/private_memory.h"
 
 #include <gmock/gmock.h>
