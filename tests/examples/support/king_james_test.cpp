@@ -11,8 +11,11 @@ namespace {
 using paceline::Fault;
 using paceline::linear::SparseRows;
 using paceline::linear::squared_norm;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(KingJames, AVerseIsItsWordsInLowerCaseEachOnceAndItsRowHasUnitLength) {
   const auto read = parse_king_james(
@@ -54,8 +57,9 @@ TEST(KingJames, AnErrorNamesTheLineOrListsTheKnownLabels) {
                 HasSubstr("line 2 of the bible's text is no verse"))
         << line;
   EXPECT_THAT(failure_of("", "revelations"),
-              HasSubstr("unknown label 'revelations'; did you mean revelation?; the known ones are "
-                        "testament, genesis, exodus, "));
+              AllOf(StartsWith("there is no label 'revelations'; there are testament, genesis, "
+                               "exodus, "),
+                    EndsWith("; did you mean revelation?")));
   EXPECT_THAT(king_james("acts_of_peter").error().what,
               HasSubstr("there is no label 'acts_of_peter'; there are testament, genesis"));
 }
