@@ -1,4 +1,4 @@
-// What is said of a long wait in which data move (tests/net/hosts); a wait in which nothing moves is
+// The words of a long wait in which data move (tests/net/hosts); a wait in which nothing moves is
 // tested by CollectiveFailure.AFrozenRank...
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

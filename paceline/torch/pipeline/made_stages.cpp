@@ -195,7 +195,7 @@ void MadeStages::split_layers(const PipelineOptions& options) {
   }
 }
 
-// What decides on a step, or scales it, is of the whole model, and not of one stage.
+// Options that decide on a step, or scale it, are of the whole model, and not of one stage.
 DataParallelOptions MadeStages::stage_training(const DataParallelOptions& whole) {
   DataParallelOptions training = whole;
   training.max_grad_norm = 0;

@@ -39,8 +39,8 @@ class MadeStages {
   // Null: its DataParallel has optimizers of its own, or it has nothing to train.
   torch::optim::Optimizer* optimizer_of(int stage);
   TiedParameters& ties() { return *ties_; }
-  // By which the last stage multiplies the loss; none: the precision has no scale. All ranks change
-  // it together.
+  // The factor by which the last stage multiplies the loss; none: the precision has no scale. All
+  // ranks change it together.
   std::optional<precision::LossScale>& loss_scale() { return loss_scale_; }
   int recompute_every() const { return recompute_every_; }  // layers of a segment; 0: none is
   // Whether gradients of parameters are made apart from those that go to the rank before.

@@ -21,8 +21,8 @@ enum class Mode : std::uint8_t {
 struct PrecisionChoice {
   Mode mode = Mode::none;
   at::ScalarType type = at::kBFloat16;  // of 16 bits
-  // Of the loss in the first step: a power of two. 0: the program scales the loss, and unscales the
-  // gradients.
+  // The factor of the loss in the first step: a power of two. 0: the program scales the loss, and
+  // unscales the gradients.
   double scale = 65536;
   int interval = 2000;  // good steps until it doubles
   double floor = 1;     // below which it does not fall: a power of two

@@ -42,7 +42,8 @@ class LossScale {
     }
   }
 
-  // What goes from step to step. THROWS JsonReader::Json::exception: restore() got no such state.
+  // The state that goes from step to step. THROWS JsonReader::Json::exception: restore() got no
+  // such state.
   JsonReader::Json state() const { return {{"scale", scale_}, {"good_steps", good_}}; }
   void restore(const JsonReader::Json& state) {
     scale_ = std::clamp(state.at("scale").get<double>(), floor_, kMost);

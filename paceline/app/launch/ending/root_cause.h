@@ -28,7 +28,7 @@ struct RankRecord {
   std::optional<Failure> report = {};  // its report through the store before it ended
 
   bool ended() const { return wait_status.has_value(); }
-  // What a server still did when it had to be killed is lost, though no rank has failed.
+  // The work of a server that had to be killed is lost, though no rank has failed.
   bool overstayed() const { return stayed && wait_status != 0; }
   bool failed() const {
     return overstayed() || (ended() && (*wait_status != 0 || !deserted.empty()) && !stopped);

@@ -81,7 +81,7 @@ void Supervisor::look_at_servers(Moment when) {
   else if (end_by_.is_never()) kill_at(when + options_.grace);
 }
 
-// Where no rank has joined the job, they wait for ranks that never come: that is no failure.
+// It is no failure where no rank has joined the job: they wait for ranks that never come.
 void Supervisor::note_servers_that_stay(Moment now) {
   if (std::ranges::none_of(records_, [](const auto& one) { return one.joined && !one.server; }))
     return;

@@ -19,7 +19,7 @@
 // others may write: hidden outputs by Board::forbid_writes, others by Generation::take_back. Of
 // these only whole pages can be taken back, so others do not write the edges of an output that does
 // not fill its pages: its rank takes them from where the others' sums lie. A rank that has read the
-// memory of a rank whose call has failed does not count the piece (lent_use.h), so that no rank
+// memory of a rank whose call has failed does not count the piece (region_lease.h), so that no rank
 // takes it for a sum.
 //
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a

@@ -1,4 +1,6 @@
 // The part of c10d::TCPStore's wire that an exchange needs.
+
+#include <array>
 // torch/csrc/distributed/c10d/TCPStoreBackend.hpp names the queries; sizes are 64 bits wide,
 // integers as the machine has them.
 #include <poll.h>

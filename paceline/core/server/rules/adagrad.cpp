@@ -1,4 +1,6 @@
 // A rate for each element, divided by the root of the sum of its squared gradients, as
+
+#include <cmath>
 // torch::optim::Adagrad. Duchi, Hazan, Singer, "Adaptive Subgradient Methods for Online Learning
 // and Stochastic Optimization", JMLR 12, 2011.
 #include "paceline/core/server/rules/rule.h"

@@ -1,5 +1,7 @@
 #include "paceline/core/server/rules/adam_step.h"
 
+#include <cmath>
+
 namespace paceline::server {
 namespace {
 

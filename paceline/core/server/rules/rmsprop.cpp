@@ -2,6 +2,7 @@
 // torch::optim::RMSprop. Tieleman, Hinton, Lecture 6.5 of "Neural Networks for Machine Learning",
 // 2012.
 #include <algorithm>
+#include <cmath>
 
 #include "paceline/core/server/rules/rule.h"
 
