@@ -12,8 +12,8 @@
 // (wire.h), control traffic over one socket (frame_connection.h), memory that processes map or that
 // is one rank's own (shared_memory.h, private_memory.h, segment_table.h) and how much of it is left
 // (available_memory.h), a peer's ordinary memory (process_memory.h), the use of memory that peers
-// have lent (region_lease.h), what `paceline top` reads (status_page.h), and how lanes of a fabric come
-// about (fabric_plugin.h, fabric_driver.h).
+// have lent (region_lease.h), what `paceline top` reads (status_page.h), and how lanes of a fabric
+// come about (fabric_plugin.h, fabric_driver.h).
 #pragma once
 
 #include "paceline/core/transport/fabric/fabric_driver.h"
