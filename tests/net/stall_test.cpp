@@ -52,7 +52,7 @@ TEST_F(SlowLink, AServerToWhichDataAreStillSentIsNotCalledSilent) {
   ::kill(workers[0], SIGUSR1);
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(30s))), 0);
   const std::string sent =
-      " of table 'w' for server 0, to which [0-9.]+ MiB are still being sent \\([0-9.]+ MiB a "
+      " of table 'w' for server 0, to which [0-9.]+ MiB are still being sent \\([0-9.]+ [KM]iB a "
       "second";
   for (const char* call : {"assign", "push"})
     EXPECT_THAT(launcher.error(), ::testing::ContainsRegex(in + call + sent));

@@ -30,9 +30,9 @@ void LinkMovement::excuse(Awaited& awaited) const {
     if (link == nullptr || before_.empty()) continue;
     const transport::LinkProgress now = link->progress();
     const transport::LinkProgress& before = before_[static_cast<std::size_t>(member)];
-    if (now.received > before.received) awaited.is_sending(member);
-    else if (now.unsent > 0 && now.sent > before.sent)
+    if (now.unsent > 0 && now.sent > before.sent)
       awaited.is_being_sent(member, {now.unsent, a_second(now.sent - before.sent, time)});
+    else if (now.received > before.received) awaited.is_sending(member);
   }
 }
 

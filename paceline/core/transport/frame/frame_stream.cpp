@@ -107,6 +107,11 @@ std::uint64_t FrameStream::unsent_bytes() const {
   return all - written_;
 }
 
+std::uint64_t FrameStream::received_bytes() const {
+  const bool is_in_payload = header_read_ == kFrameHeaderBytes;
+  return received_bytes_ + header_read_ + (is_in_payload ? payload_read_ : 0);
+}
+
 Result<bool> FrameStream::flush(std::size_t most) {
   std::size_t moved = 0;
   while (!queue_.empty() && moved < most) {
@@ -151,7 +156,6 @@ Result<bool> FrameStream::receive(std::size_t most) {
     if (!some) return some.error();
     if (*some == 0) break;
     moved += *some;
-    received_bytes_ += *some;
   }
   return moved > 0;
 }
@@ -226,6 +230,7 @@ Result<> FrameStream::begin_payload() {
 
 Result<> FrameStream::end_frame() {
   header_read_ = 0;
+  received_bytes_ += kFrameHeaderBytes + header_.length;
   if (auto sound = check_payload(header_, target_); !sound) return sound;
   return receiver_.received(header_, target_, placed_);
 }

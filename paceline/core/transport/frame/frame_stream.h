@@ -78,7 +78,7 @@ class FrameStream {
   // it has taken and given so far. COST: unsent_bytes() looks at each frame.
   std::uint64_t unsent_bytes() const;
   std::uint64_t sent_bytes() const { return sent_bytes_; }
-  std::uint64_t received_bytes() const { return received_bytes_; }
+  std::uint64_t received_bytes() const;
 
   // Reads what is there and hands it over, but leaves a stream that never dries up after `most`
   // bytes, so that others get their turn. Returns whether anything moved; while it says so, call
@@ -116,7 +116,8 @@ class FrameStream {
   std::size_t queued_bytes_ = 0;  // of its payloads
   std::size_t written_ = 0;       // of the queue's first frames, headers included
   Lanes<Outgoing> lanes_;         // behind a full queue
-  std::uint64_t sent_bytes_ = 0, received_bytes_ = 0;
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t received_bytes_ = 0;  // of whole frames
 
   // Bytes that a read brought beyond those asked for, so that a short frame takes one read, not
   // two.
