@@ -116,7 +116,8 @@ void add_options(CLI::App& app, Given& given) {
       "processes to start, 1 to 4096: on this host, with --nnodes on each node, with hosts in all "
       "(default with hosts: every slot)");
   add("--grace", given.grace, "PACELINE_RUN_GRACE", "TIME",
-      "time that the other processes have to end by themselves after a failure (1s)");
+      "time that the other processes have to end by themselves after a failure (1s), and servers "
+      "after all ranks (10s)");
   add("--stop-grace", given.stop_grace, "PACELINE_RUN_STOP_GRACE", "TIME",
       "time that the processes have to save and end after Ctrl-C, SIGTERM, SIGHUP or --timeout "
       "(30s)");
@@ -335,7 +336,8 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
                  "how many processes? Give their number, as in `paceline run -n 2 program`");
   if (!given.processes.empty())
     options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
-  if (!given.grace.empty()) options.grace = parse_duration("--grace", given.grace);
+  if (!given.grace.empty())
+    options.grace = options.server_grace = parse_duration("--grace", given.grace);
   if (!given.stop_grace.empty())
     options.stop_grace = parse_duration("--stop-grace", given.stop_grace);
   if (!given.max_restarts.empty())

@@ -78,13 +78,17 @@ Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
 void Supervisor::look_at_servers(Moment when) {
   if (running_ranks_ > 0 || options_.servers == 0) return;
   if (all_ended()) kill_at_ = end_by_ = {};
-  else if (end_by_.is_never()) kill_at(when + options_.grace);
+  else if (end_by_.is_never())
+    kill_at(when + (has_joined_ranks() ? options_.server_grace : options_.grace));
+}
+
+bool Supervisor::has_joined_ranks() const {
+  return std::ranges::any_of(records_, [](const auto& one) { return one.joined && !one.server; });
 }
 
 // It is no failure where no rank has joined the job: they wait for ranks that never come.
 void Supervisor::note_servers_that_stay(Moment now) {
-  if (std::ranges::none_of(records_, [](const auto& one) { return one.joined && !one.server; }))
-    return;
+  if (!has_joined_ranks()) return;
   for (RankRecord& one : records_) {
     if (!one.server || one.ended()) continue;
     one.stayed = true;

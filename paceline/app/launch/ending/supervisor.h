@@ -12,8 +12,9 @@
 //   a rank ends with code 0 while others wait for it, without having joined them or without having
 //     ended its Job: a failure as any other
 //   --timeout: SIGTERM, so that the ranks save; stop_grace: kill
-//   all ranks have ended well: servers that have not ended with them get grace; kill. The run has
-//     failed because of them, unless no rank had joined the job
+//   all ranks have ended well: servers that have not ended with them get server_grace (10 s); kill.
+//     The run has failed because of them. Where no rank had joined the job they get grace, and it
+//     has not
 #pragma once
 
 #include <optional>
@@ -61,6 +62,8 @@ class Supervisor {
     int world_size = 1;
     int servers = 0;  // beside the ranks; their numbers follow
     Clock::duration grace = std::chrono::seconds(1);
+    // Of servers, after all ranks have ended well: they may have large tables to free.
+    Clock::duration server_grace = std::chrono::seconds(10);
     Clock::duration stop_grace = std::chrono::seconds(30);
     Deadline timeout_at = {};  // of the whole run
   };
@@ -107,6 +110,7 @@ class Supervisor {
   void stop(Outcome why, Moment now, Clock::duration until_kill);
   void kill_at(Moment when);
   void look_at_servers(Moment when);
+  bool has_joined_ranks() const;
   void note_servers_that_stay(Moment now);
 
   Options options_;

@@ -68,6 +68,7 @@ LaunchedGeneration::LaunchedGeneration(const RunContext& parts, int generation,
       supervisor_({.world_size = parts.placement.world_size,
                    .servers = parts.options.servers,
                    .grace = parts.options.grace,
+                   .server_grace = parts.options.server_grace,
                    .stop_grace = parts.options.stop_grace,
                    .timeout_at = parts.timeout_at}),
       starting_(

@@ -21,8 +21,9 @@ struct RunOptions {
   std::vector<std::string> command;  // argv, the program's name as the user wrote it first
 
   Clock::duration grace = std::chrono::seconds(1);  // time for survivors to end by themselves
-  std::optional<Clock::duration> timeout = {};      // limit of the whole run
-  Clock::time_point asked = Clock::now();           // the timeout counts from here
+  Clock::duration server_grace = std::chrono::seconds(10);  // the same of servers, after all ranks
+  std::optional<Clock::duration> timeout = {};              // limit of the whole run
+  Clock::time_point asked = Clock::now();                   // the timeout counts from here
   // Time to join the first that has joined.
   Clock::duration start_timeout = std::chrono::minutes(5);
   Clock::duration stall = std::chrono::seconds(5);  // a wait of this length is told

@@ -291,7 +291,7 @@ TEST(Supervisor, ServersThatDoNotEndWithTheRanksGetGraceAndWhereNoneHadJoinedThe
 
 // A job of two ranks, which end well, and two servers, of which the second does not end.
 Supervisor with_a_server_that_stays() {
-  auto supervisor = started(2, {.servers = 2});
+  auto supervisor = started(2, {.servers = 2, .server_grace = milliseconds(4000)});
   for (int member = 0; member < 4; ++member)
     EXPECT_THAT(supervisor.on_joined(member, at(10)), IsEmpty());
   for (const int rank : {0, 1}) {
@@ -299,13 +299,13 @@ Supervisor with_a_server_that_stays() {
     EXPECT_THAT(supervisor.on_exit(rank, code(0), at(100)), IsEmpty());
   }
   EXPECT_THAT(supervisor.on_exit(2, code(0), at(150)), IsEmpty());
-  EXPECT_THAT(timers_until(supervisor, 10'000), ElementsAre("1100 kill"));
+  EXPECT_THAT(timers_until(supervisor, 10'000), ElementsAre("4100 kill"));
   return supervisor;
 }
 
 TEST(Supervisor, AServerThatHadToBeKilledAfterTheRanksFailsTheRun) {
   auto supervisor = with_a_server_that_stays();
-  EXPECT_THAT(supervisor.on_exit(3, SIGKILL, at(1101)), IsEmpty()) << "nobody is left to be told";
+  EXPECT_THAT(supervisor.on_exit(3, SIGKILL, at(4101)), IsEmpty()) << "nobody is left to be told";
   EXPECT_TRUE(supervisor.settled());
   EXPECT_EQ(supervisor.outcome(),
             (Outcome{.kind = Outcome::Kind::failed, .exit_code = 1, .root = 3}));
@@ -313,14 +313,14 @@ TEST(Supervisor, AServerThatHadToBeKilledAfterTheRanksFailsTheRun) {
 
 TEST(Supervisor, AServerThatCannotBeKilledAfterTheRanksFailsTheRunToo) {
   const auto supervisor = with_a_server_that_stays();
-  EXPECT_EQ(supervisor.end_by(), Deadline::at(at(1500)));
+  EXPECT_EQ(supervisor.end_by(), Deadline::at(at(4500)));
   EXPECT_EQ(supervisor.outcome(),
             (Outcome{.kind = Outcome::Kind::failed, .exit_code = 1, .root = 3}));
 }
 
 TEST(Supervisor, AServerThatEndsWellAsItIsKilledFailsNothing) {
   auto supervisor = with_a_server_that_stays();
-  EXPECT_THAT(supervisor.on_exit(3, code(0), at(1099)), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(3, code(0), at(4099)), IsEmpty());
   EXPECT_TRUE(supervisor.settled());
   EXPECT_EQ(supervisor.outcome(), Outcome{});
 }
