@@ -62,7 +62,7 @@ class Supervisor {
     int world_size = 1;
     int servers = 0;  // beside the ranks; their numbers follow
     Clock::duration grace = std::chrono::seconds(1);
-    // Of servers, after all ranks have ended well: they may have large tables to free.
+    // Servers have this time after all ranks have ended well: large tables take long to free.
     Clock::duration server_grace = std::chrono::seconds(10);
     Clock::duration stop_grace = std::chrono::seconds(30);
     Deadline timeout_at = {};  // of the whole run
