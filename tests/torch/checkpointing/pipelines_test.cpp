@@ -1,6 +1,7 @@
 // A checkpoint of a pipeline goes on under any layout, and one of a DataParallel as a pipeline.
 #include "paceline/torch/checkpointing/checkpoints.h"
 #include "paceline/torch/checkpointing/load_weights.h"
+#include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/pipeline/stage_module.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/pipeline/small_pipelines.h"

@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include "paceline/torch/checkpointing/resuming.h"
 #include "tests/support/failing_calls.h"
 #include "tests/torch/checkpointing/small_run.h"

@@ -1,5 +1,7 @@
 #include "paceline/torch/checkpointing/saving.h"
 
+#include <fstream>
+
 #include "tests/torch/checkpointing/small_run.h"
 
 namespace paceline {
