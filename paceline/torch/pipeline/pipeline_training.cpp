@@ -108,6 +108,7 @@ class Pipeline::Impl {
   void end_step(const pipeline::StepReport& ran, int versions, double norm = 0);
   double endless_step(pipeline::MicroBatches batches, const PrepareOptimizer& prepare);
   double end_updates(const PrepareOptimizer& prepare, std::optional<double> loss);
+  void update(Chunk& chunk, bool may_update, bool has_gradients, const PrepareOptimizer& prepare);
   double clip();
   double global_loss(std::optional<double> own);
 
@@ -307,23 +308,30 @@ double Pipeline::Impl::end_updates(const PrepareOptimizer& prepare, std::optiona
   for (Chunk& chunk : stages_.chunks())
     if (chunk.parallel && needs_gradients) chunk.parallel->synchronize();
   stages_.ties().sum_gradients();
-  if (finite_.looks() && !finite_.passes(loss)) return 0;
+  const bool may_update = !finite_.looks() || finite_.passes(loss);
   const Stopwatch watch;
-  const double norm = clips ? clip() : 0;
-  for (Chunk& chunk : stages_.chunks()) {
-    if (!chunk.parallel) continue;
-    torch::optim::Optimizer* const optimizer = stages_.optimizer_of(chunk.stage);
-    if (optimizer == nullptr) {
-      chunk.parallel->step(prepare);
-      continue;
-    }
-    if (prepare) prepare(*optimizer);
-    if (needs_gradients) optimizer->step();
-    else chunk.parallel->step(*optimizer);
-    optimizer->zero_grad();
-  }
+  const double norm = clips && may_update ? clip() : 0;
+  for (Chunk& chunk : stages_.chunks())
+    if (chunk.parallel) update(chunk, may_update, needs_gradients, prepare);
   if (recorder_ && needs_gradients) recorder_->saw_update(watch.seconds());
   return norm;
+}
+
+// `may_update`: else its gradients are gone. Masters of float32 are known to the DataParallel alone,
+// which has to end their step also then; without gradients that changes nothing.
+void Pipeline::Impl::update(Chunk& chunk, bool may_update, bool has_gradients,
+                            const PrepareOptimizer& prepare) {
+  const bool has_masters = !chunk.parallel->replicas().masters().empty();
+  if (!may_update && !has_masters) return;
+  torch::optim::Optimizer* const optimizer = stages_.optimizer_of(chunk.stage);
+  if (optimizer == nullptr) {
+    chunk.parallel->step(prepare);
+    return;
+  }
+  if (prepare) prepare(*optimizer);
+  if (has_gradients && !has_masters) optimizer->step();
+  else chunk.parallel->step(*optimizer);
+  optimizer->zero_grad();
 }
 
 // The norm is that of the whole model. Each stage scales by its own call, whose limit is such that

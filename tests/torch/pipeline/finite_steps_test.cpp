@@ -129,6 +129,7 @@ struct ScaledWay {
   std::string layout = "pp=1", schedule = "1f1b", precision;
   int ranks = 1;
   int micro_batches = 2;
+  double max_grad_norm = 0;
 };
 
 struct ScaledEnd {
@@ -143,7 +144,8 @@ at::Tensor float32_mse(const at::Tensor& output, const at::Tensor& target) {
 }
 
 at::ScalarType input_of(const std::string& precision) {
-  return precision.starts_with("o2") ? at::kHalf : at::kFloat;
+  if (!precision.starts_with("o2")) return at::kFloat;
+  return precision.find("fp16") == std::string::npos ? at::kBFloat16 : at::kHalf;
 }
 
 ScaledEnd train_scaled(const ScaledWay& way) {
@@ -152,6 +154,7 @@ ScaledEnd train_scaled(const ScaledWay& way) {
     DeviceMesh mesh(job, way.layout);
     PipelineOptions options = options_of(way.schedule, way.micro_batches);
     options.training.precision = way.precision;
+    options.training.max_grad_norm = way.max_grad_norm;
     options.loss = float32_mse;
     Pipeline pipeline(mlp(), mesh, options);
     ScaledEnd own;
@@ -167,12 +170,12 @@ ScaledEnd train_scaled(const ScaledWay& way) {
 }
 
 // A program that knows no pipelines.
-ScaledEnd train_plainly(const std::string& precision) {
+ScaledEnd train_plainly(const std::string& precision, double max_grad_norm = 0) {
   ScaledEnd end;
   run_ranks(1, [&](Job& job) {
     const Layers layers = mlp();
     pipeline::StageModule model(layers, 0, layers.size() - 1);
-    DataParallel parallel(model, job, {.precision = precision});
+    DataParallel parallel(model, job, {.precision = precision, .max_grad_norm = max_grad_norm});
     torch::optim::Adam optimizer(parallel.parameters(), torch::optim::AdamOptions(0.01));
     for (int step = 0; step < 8; ++step) {
       const Batch batch = batch_of(step, 0, 16, at::kFloat);
@@ -224,6 +227,25 @@ TEST(FiniteStepsInFp16, APipelineHasTheBitsOfAPlainProgram) {
         train_scaled({.layout = "pp=2", .precision = precision, .ranks = 2, .micro_batches = 1}),
         train_plainly(precision))
         << precision;
+  }
+}
+
+// The norm of all stages is added up in another order than that of a whole model.
+TEST(FiniteStepsInFp16, StagesClipAsAPlainProgramDoes) {
+  for (const std::string precision : {"o1", "o2", "o1:dtype=fp16,scale=16777216,interval=2",
+                                      "o2:dtype=fp16,scale=16777216,interval=2"}) {
+    SCOPED_TRACE(precision);
+    constexpr double kNorm = 0.05;
+    const ScaledEnd plain = train_plainly(precision, kNorm);
+    const ScaledEnd staged = train_scaled({.layout = "pp=2",
+                                           .precision = precision,
+                                           .ranks = 2,
+                                           .micro_batches = 1,
+                                           .max_grad_norm = kNorm});
+    EXPECT_EQ(staged.skipped, plain.skipped);
+    ASSERT_EQ(staged.losses.size(), plain.losses.size());
+    for (std::size_t i = 0; i < plain.losses.size(); ++i)
+      EXPECT_NEAR(staged.losses[i], plain.losses[i], 1e-3) << "step " << i;
   }
 }
 
