@@ -277,6 +277,7 @@ TEST(DataParallel, GradientsThatCannotBeCarriedAreRefused) {
           at::embedding(table, torch::tensor({1, 2}), -1, false, /*sparse=*/true).sum().backward();
         }),
         AllOf(HasSubstr("'table'"), HasSubstr("DataParallelOptions::sparse")));
+    job.world().barrier().wait();  // the end of one rank would be what the other one hears
   });
 }
 
