@@ -32,7 +32,7 @@ class Awaited {
   // The same, for the question is behind data that are on their way to it.
   struct Sending {
     std::uint64_t bytes = 0;     // that have not reached it
-    std::uint64_t a_second = 0;  // so many do
+    std::uint64_t a_second = 0;  // bytes that reach it in a second now
   };
   void is_being_sent(int server, const Sending& what) {
     silent_.erase(server);
