@@ -77,7 +77,8 @@ MeasuredLayer timed_passes(const std::function<Tensors(const Tensors&)>& forward
                            const Tensors& inputs) {
   const GeneratorFrom generator(generator_state());
   const at::AutoGradMode recording(true);
-  LayerWatch watch(1, kDropped, kKept);
+  constexpr int kSmall = 20;  // passes are short: five of them fit into one pause of the machine
+  LayerWatch watch(1, kDropped, kSmall);
   while (!watch.is_complete()) {
     Tensors leaves;
     for (const at::Tensor& input : inputs)
