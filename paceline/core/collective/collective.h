@@ -18,7 +18,8 @@
 // (mixing_graph.h, mixing_program.h, mixing_proof.h), how the messages of programs meet and when
 // (matching.h, timeline.h), engines that plugins bring (engine_plugin.h), how a group is opened
 // (open_communicator.h), strings and bytes of any length (values.h), the state of a call that
-// another room carries (work_state.h), and the links of a group for machines (machine_links.h).
+// another room carries (work_state.h), the links of a group for machines (machine_links.h), and the
+// kinds of frames that links between ranks must know (collective_frames.h).
 #pragma once
 
 #include "paceline/core/collective/call/work.h"

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/engine/engine_plugin.h"
 #include "paceline/core/collective/group/open_communicator.h"
 #include "paceline/core/job/job_impl.h"
@@ -29,7 +30,8 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
                                          .size = environment.members(),
                                          .job = membership::job_fingerprint(environment.job),
                                          .generation = environment.generation,
-                                         .servers = environment.servers})),
+                                         .servers = environment.servers},
+          collective::kCollectiveFrames)),
       uncaught(*reactor, *generation) {
   reactor->status().join(environment.job, environment.generation, environment.rank,
                          environment.world_size);

@@ -4,7 +4,8 @@
 // (link/tcp_link.h); between ranks that share memory, in two processes or in two threads
 // (shared/shared_link.h, shared_medium.h, inbox.h); or over a library that a plugin brings, such as
 // UCX (fabric/fabric_link.h, fabric/fabric.h). The Reactor (reactor/reactor.h) drives them all.
-// Nothing here knows of collectives, or of who is in the job. Start reading at link/link.h, then
+// Nothing here knows of collectives, or of who is in the job: rooms above define the frames that
+// they send, and tell the links of them (frame/frame_kinds.h). Start reading at link/link.h, then
 // frame/frame.h, then reactor/reactor.h.
 //
 // Other rooms also use: descriptors that close themselves (file_descriptor.h), sockets and names of

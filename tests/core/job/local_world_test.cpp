@@ -58,7 +58,7 @@ TEST_P(LocalWorld, EveryRankReachesEveryOtherAndHearsItLeave) {
         generation.subscribe(1, &counter);
         for (int peer = 0; peer < kRanks; ++peer) {
           if (peer != ours.rank())
-            generation.link(peer)->send({.type = FrameType::message, .group = 1}, bytes_of(peer));
+            generation.link(peer)->send({.type = FrameType::data, .group = 1}, bytes_of(peer));
         }
       });
       EXPECT_TRUE(

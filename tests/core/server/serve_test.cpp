@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "paceline/core/job/job_links.h"
+#include "paceline/core/membership/generation/generation_frames.h"
 #include "paceline/core/server/server_table.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/transport/memory/available_memory.h"
@@ -197,7 +198,7 @@ TEST(Serve, AWorkerThatAServerHearsNoMoreIsToldWhy) {
     const job::JobLinks links = job::links_of(job);
     links.reactor->run([&links] {
       links.generation->link(1)->send(
-          {.type = transport::FrameType::machine, .sequence = 1, .group = kRegisterGroup},
+          {.type = membership::frame::kMachine, .sequence = 1, .group = kRegisterGroup},
           std::vector<std::byte>(5));
     });
     EXPECT_EQ(refused_with([&] { Table(job, {.name = "v", .elements = 4}); }),

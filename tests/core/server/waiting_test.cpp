@@ -7,6 +7,7 @@
 #include <atomic>
 #include <latch>
 
+#include "paceline/core/membership/generation/generation_frames.h"
 #include "paceline/core/server/serve.h"
 #include "paceline/core/server/server_table.h"
 #include "tests/support/local_world.h"
@@ -116,7 +117,7 @@ class SlowLink final : public transport::Link {
   int peer() const override { return inner_->peer(); }
   void send(const transport::FrameHeader& header, Bytes payload, transport::SendListener* listener,
             std::uint64_t cookie) override {
-    if (is_slow_ && header.type == transport::FrameType::machine) return;
+    if (is_slow_ && header.type == membership::frame::kMachine) return;
     inner_->send(header, payload, listener, cookie);
   }
   transport::LinkProgress progress() const override {

@@ -23,6 +23,7 @@
 #include "paceline/core/transport/shared/shared_link.h"
 #include "paceline/core/transport/socket/socket.h"
 #include "tests/core/transport/loopback_fabric.h"
+#include "tests/core/transport/test_frames.h"
 #include "tests/support/shared_memory.h"
 
 namespace paceline::test {
@@ -180,9 +181,9 @@ class End final : public transport::LinkOwner, public transport::SendListener {
 };
 
 constexpr transport::StreamIdentity kFirst{
-    .job = 7, .generation = 2, .own_rank = 0, .peer_rank = 1};
+    .job = 7, .generation = 2, .own_rank = 0, .peer_rank = 1, .kinds = &kTestKinds};
 constexpr transport::StreamIdentity kSecond{
-    .job = 7, .generation = 2, .own_rank = 1, .peer_rank = 0};
+    .job = 7, .generation = 2, .own_rank = 1, .peer_rank = 0, .kinds = &kTestKinds};
 
 using Fabrics = std::pair<std::unique_ptr<transport::Fabric>, std::unique_ptr<transport::Fabric>>;
 

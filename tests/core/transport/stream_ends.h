@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "paceline/core/transport/frame/frame_stream.h"
+#include "tests/core/transport/test_frames.h"
 #include "tests/support/pattern.h"
 
 namespace paceline::transport::testing {
@@ -68,9 +69,10 @@ class Listener final : public SendListener {
   }
 };
 
-inline constexpr StreamIdentity kSender{.job = 11, .generation = 3, .own_rank = 0, .peer_rank = 1};
+inline constexpr StreamIdentity kSender{
+    .job = 11, .generation = 3, .own_rank = 0, .peer_rank = 1, .kinds = &test::kTestKinds};
 inline constexpr StreamIdentity kReceiver{
-    .job = 11, .generation = 3, .own_rank = 1, .peer_rank = 0};
+    .job = 11, .generation = 3, .own_rank = 1, .peer_rank = 0, .kinds = &test::kTestKinds};
 
 // The long frames of group 1 of one segment of a large operation, and short frames of other groups
 // after them.

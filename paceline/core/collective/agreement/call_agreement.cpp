@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "paceline/core/collective/call/collective_frames.h"
+
 namespace paceline::collective {
 
 using transport::FrameHeader;
-using transport::FrameType;
 
 CallAgreement::CallAgreement(const Members& members, const std::string& group_name,
                              std::uint32_t group, std::uint64_t sequence, Request& request,
@@ -35,7 +36,7 @@ void CallAgreement::call_all() {
     if (link == nullptr) continue;
     ++traffic_.announcements;
     request_.call.output = share_output_over(*link);
-    link->send(mark_.header(FrameType::call), encode(request_.call));
+    link->send(mark_.header(frame::kCall), encode(request_.call));
   }
 }
 
@@ -113,12 +114,12 @@ void CallAgreement::begin_barrier(BarrierCargo* inputs) {
 }
 
 void CallAgreement::give_assent() {
-  while (const auto frame = barrier_->next()) {
-    const Bytes payload = cargo() == nullptr ? Bytes() : cargo()->told_in(*frame);
+  while (const auto next = barrier_->next()) {
+    const Bytes payload = cargo() == nullptr ? Bytes() : cargo()->told_in(*next);
     const bool carries_data = inputs_ != nullptr && !payload.empty();
     ++(carries_data ? traffic_.messages_sent : traffic_.announcements);
     if (carries_data) traffic_.bytes_sent += payload.size();
-    members_.link(frame->rank)->send(mark_.header(FrameType::assent, frame->round), payload);
+    members_.link(next->rank)->send(mark_.header(frame::kAssent, next->round), payload);
   }
 }
 
@@ -174,7 +175,7 @@ std::optional<std::vector<int>> CallAgreement::awaited() const {
 }
 
 void confirm_all(const Members& members, int peer, std::uint32_t group, std::uint64_t sequence) {
-  members.link(peer)->send({.type = FrameType::assent,
+  members.link(peer)->send({.type = frame::kAssent,
                             .sequence = sequence,
                             .index = FingerprintBarrier::kOfAll,
                             .group = group},

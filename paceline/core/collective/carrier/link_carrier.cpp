@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
+#include "paceline/core/collective/call/collective_frames.h"
+
 namespace paceline::collective {
 
 using transport::FrameHeader;
-using transport::FrameType;
 
 std::size_t LinkCarrier::longest_input(int ranks, bool on_a_host) {
   if (ranks == 2) return kLongestInput;
@@ -29,7 +30,7 @@ Result<> LinkCarrier::begin(std::uint64_t sequence, Request& request) {
   request_ = &request;
   if (posted_ == sequence) return Done{};
   posted_ = sequence;
-  const FrameHeader header{.type = FrameType::posted,
+  const FrameHeader header{.type = frame::kPosted,
                            .sequence = sequence,
                            .descriptor = request.fingerprint,
                            .group = group_};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/transport/frame/wire.h"
 
@@ -11,7 +12,6 @@ namespace paceline::collective {
 namespace {
 
 using transport::FrameHeader;
-using transport::FrameType;
 
 constexpr std::size_t kLongestCarried = 64 << 10;
 constexpr std::size_t kCarriedBudget = 1 << 20;  // for each peer
@@ -72,7 +72,7 @@ void PointToPoint::send(Transfer transfer) {
   w.integer(announcement.dtype).integer(std::uint8_t{carry}).integer(announcement.count);
   if (carry) w.raw(bytes);
   note_send(peer, transfer.tag, id);
-  link->send({.type = FrameType::announce, .sequence = id, .index = transfer.tag, .group = group_},
+  link->send({.type = frame::kAnnounce, .sequence = id, .index = transfer.tag, .group = group_},
              w.bytes());
   if (carry) {
     carried += cost;
@@ -146,8 +146,7 @@ Result<> PointToPoint::meet(Transfer transfer, Announced announcement) {
     finish(transfer, failure);
     return failure;
   }
-  const FrameHeader matched{
-      .type = FrameType::matched, .sequence = announcement.id, .group = group_};
+  const FrameHeader matched{.type = frame::kMatched, .sequence = announcement.id, .group = group_};
   if (transport::Link* link = members_.link(transfer.peer); link != nullptr && !transfer.is_wanted)
     link->send(matched, {});
   if (announcement.carried) {
@@ -173,7 +172,7 @@ void PointToPoint::want(Transfer& recv) {
   transport::Link* const link = members_.link(recv.peer);
   if (link == nullptr) return;
   const auto before = posted_.find({recv.tag, recv.peer});
-  link->send({.type = FrameType::wanted,
+  link->send({.type = frame::kWanted,
               .sequence = heard_[recv.peer],
               .index = recv.tag,
               .descriptor = before == posted_.end() ? 0 : before->second.size(),
@@ -239,7 +238,7 @@ void PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing) {
     const std::size_t begin = outgoing.given * kPiece;
     ++outgoing.unsent;
     members_.link(outgoing.transfer.peer)
-        ->send({.type = FrameType::message,
+        ->send({.type = frame::kMessage,
                 .sequence = id,
                 .index = static_cast<std::uint32_t>(outgoing.given++),
                 .group = group_},
@@ -275,7 +274,7 @@ Result<> PointToPoint::matched(int peer, std::uint64_t id) {
 
 MutableBytes PointToPoint::place(int peer, const FrameHeader& header) {
   const auto found =
-      header.type == FrameType::message ? incoming_.find({peer, header.sequence}) : incoming_.end();
+      header.type == frame::kMessage ? incoming_.find({peer, header.sequence}) : incoming_.end();
   if (found == incoming_.end()) return {};
   const MutableBytes target = found->second.transfer.target.bytes();
   const std::size_t begin = std::size_t{header.index} * kPiece;
@@ -285,12 +284,12 @@ MutableBytes PointToPoint::place(int peer, const FrameHeader& header) {
 
 Result<> PointToPoint::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
   const auto malformed = [&] {
-    return members_.failure(
-        Fault::io,
-        fmt::format("{} sent a malformed {} frame", members_.name(peer), name_of(header.type)),
-        {peer});
+    return members_.failure(Fault::io,
+                            fmt::format("{} sent a malformed {} frame", members_.name(peer),
+                                        members_.generation().frame_kinds().name_of(header.type)),
+                            {peer});
   };
-  if (header.type == FrameType::announce) {
+  if (header.type == frame::kAnnounce) {
     transport::WireReader r(payload);
     Announced announcement{.id = header.sequence};
     announcement.dtype = r.integer<Dtype>();
@@ -307,8 +306,8 @@ Result<> PointToPoint::received(int peer, const FrameHeader& header, Bytes paylo
     heard_[peer] = header.sequence;
     return announced(peer, header.index, std::move(announcement));
   }
-  if (header.type == FrameType::matched) return matched(peer, header.sequence);
-  if (header.type == FrameType::wanted) {
+  if (header.type == frame::kMatched) return matched(peer, header.sequence);
+  if (header.type == frame::kWanted) {
     wanted(peer, header);
     return Done{};
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "paceline/core/base/half.h"
+#include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/carrier/combine.h"
 
 namespace paceline::collective {
@@ -195,7 +196,7 @@ bool ProgramCarrier::attempt_send(Segment& segment, const Action& action) {
       const Bytes head = bytes.first(window.head), tail = bytes.last(window.tail);
       std::vector<std::byte> edges(head.begin(), head.end());
       edges.insert(edges.end(), tail.begin(), tail.end());
-      link.send(header(FrameType::stored, step.peer, segment, action.number), edges);
+      link.send(header(frame::kStored, step.peer, segment, action.number), edges);
       return true;
     }
   }
@@ -365,7 +366,7 @@ MutableBytes ProgramCarrier::place(int peer, const FrameHeader& header) {
 Result<> ProgramCarrier::received(int peer, const FrameHeader& header, Bytes payload,
                                   Delivery delivery) {
   Arrival arrival{.bytes = payload, .header = header};
-  if (header.type == FrameType::stored) arrival.kind = Arrival::Kind::stored;
+  if (header.type == frame::kStored) arrival.kind = Arrival::Kind::stored;
   else if (delivery == Delivery::placed) arrival.kind = Arrival::Kind::placed;
   else if (delivery == Delivery::borrowed) arrival.kind = Arrival::Kind::borrowed;
   return arrived(peer, header, std::move(arrival));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "paceline/core/collective/call/collective_frames.h"
+
 namespace paceline::collective {
 
 Invitation::Invitation(const Members& members, std::uint32_t group, transport::Reactor& reactor)
@@ -22,8 +24,7 @@ void Invitation::pass_on() {
   passed_on_ = true;
   reactor_.run([this] {
     for (int member = 1; member < members_.size(); ++member)
-      members_.link(member)->send({.type = transport::FrameType::invitation, .group = group_},
-                                  *bytes_);
+      members_.link(member)->send({.type = frame::kInvitation, .group = group_}, *bytes_);
   });
 }
 
@@ -48,12 +49,12 @@ std::vector<std::byte> Invitation::take() {
 
 // Frames after it belong to the group, which is not made yet: the generation keeps them.
 Result<> Invitation::received(int peer, const transport::FrameHeader& header, Bytes payload, bool) {
-  if (header.type != transport::FrameType::invitation || peer != members_.world_rank(0)) {
+  if (header.type != frame::kInvitation || peer != members_.world_rank(0)) {
     return members_.failure(
         Fault::io,
         fmt::format("rank {} sent a {} frame to a group that waits for its invitation: a bug, "
                     "please report it",
-                    peer, name_of(header.type)),
+                    peer, members_.generation().frame_kinds().name_of(header.type)),
         {});
   }
   subscribed_ = false;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/carrier/engine_carrier.h"
 #include "paceline/core/collective/carrier/program_carrier.h"
@@ -9,7 +10,6 @@
 namespace paceline::collective {
 
 using transport::FrameHeader;
-using transport::FrameType;
 
 ActiveOperation::ActiveOperation(const OperationContext& context, std::uint64_t sequence,
                                  Request request)
@@ -99,10 +99,10 @@ MutableBytes ActiveOperation::place(int peer, const FrameHeader& header) {
 
 Result<> ActiveOperation::received(int peer, const FrameHeader& header, Bytes payload,
                                    Delivery delivery) {
-  if (header.type == FrameType::call) return called(peer, payload);
+  if (header.type == frame::kCall) return called(peer, payload);
   const bool was_posted = is_posted(), was_complete = agreement_.record().is_complete();
   if (auto left = leave_post(peer); !left) return left;
-  if (header.type == FrameType::assent) {
+  if (header.type == frame::kAssent) {
     auto heard = assented(peer, header, payload);
     const bool may_go_on = was_posted || agreement_.record().is_complete() != was_complete;
     return heard && may_go_on ? go_on() : heard;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/group/choose_route.h"
 
@@ -14,8 +15,8 @@ using transport::FrameType;
 constexpr std::size_t kMostEarlyFrames = 1 << 16;
 
 bool is_point_to_point(FrameType type) {
-  return type == FrameType::announce || type == FrameType::wanted || type == FrameType::matched ||
-         type == FrameType::message;
+  return type == frame::kAnnounce || type == frame::kWanted || type == frame::kMatched ||
+         type == frame::kMessage;
 }
 
 }  // namespace
@@ -213,7 +214,7 @@ MutableBytes Group::place(int peer, const FrameHeader& header) {
   const int from = members_.member(peer);
   if (from < 0) return {};
   if (is_point_to_point(header.type)) return point_to_point_.place(from, header);
-  if (header.type == FrameType::posted) return links_.place(from, header);
+  if (header.type == frame::kPosted) return links_.place(from, header);
   return current_ && header.sequence == current_->sequence() ? current_->place(from, header)
                                                              : MutableBytes();
 }
@@ -234,7 +235,7 @@ Result<> Group::take(int peer, const FrameHeader& header, Bytes payload, Deliver
     note_activity();
     return taken;
   }
-  if (header.type == FrameType::posted) return posted(*from, header, payload, delivery);
+  if (header.type == frame::kPosted) return posted(*from, header, payload, delivery);
   if (!current_ || header.sequence != current_->sequence()) {
     return header.sequence < next_sequence_ ? past(peer, header)
                                             : keep_early(peer, header, payload, delivery);
@@ -279,9 +280,9 @@ Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, D
 
 // A frame of an operation that has ended here: calls and assents may cross on the way.
 Result<> Group::past(int peer, const FrameHeader& header) {
-  if (header.type != FrameType::call && header.type != FrameType::assent)
+  if (header.type != frame::kCall && header.type != frame::kAssent)
     return out_of_turn(peer, header.sequence);
-  if (header.type == FrameType::call)
+  if (header.type == frame::kCall)
     confirm_all(members_, members_.member(peer), id_, header.sequence);
   return Done{};
 }
@@ -290,10 +291,10 @@ Result<> Group::past(int peer, const FrameHeader& header) {
 std::string Group::heard_of(int peer) const {
   const int from = members_.member(peer);
   if (from < 0) return {};
-  for (const EarlyFrame& frame : early_) {
-    if (frame.peer != peer || frame.header.type != FrameType::call) continue;
-    if (const auto call = decode_call(frame.payload)) {
-      return fmt::format("{} (operation {} of group '{}')", to_string(*call), frame.header.sequence,
+  for (const EarlyFrame& early : early_) {
+    if (early.peer != peer || early.header.type != frame::kCall) continue;
+    if (const auto call = decode_call(early.payload)) {
+      return fmt::format("{} (operation {} of group '{}')", to_string(*call), early.header.sequence,
                          name_);
     }
   }

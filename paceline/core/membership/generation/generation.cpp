@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "paceline/core/base/log.h"
+#include "paceline/core/membership/generation/generation_frames.h"
 
 namespace paceline::membership {
 
@@ -36,11 +37,21 @@ Hosts Hosts::this_one(int ranks, bool share_memory) {
           .share_memory = share_memory};
 }
 
+Generation::Generation(const GenerationIdentity& identity,
+                       std::span<const transport::FrameKind> frames)
+    : identity_(identity),
+      kinds_(kGenerationFrames),
+      links_(static_cast<std::size_t>(identity.size)),
+      hosts_(Hosts::this_one(identity.size, false)) {
+  kinds_.add(frames);
+}
+
 transport::StreamIdentity Generation::stream_identity(int peer) const {
   return {.job = identity_.job,
           .generation = identity_.generation,
           .own_rank = static_cast<std::uint32_t>(identity_.rank),
-          .peer_rank = static_cast<std::uint32_t>(peer)};
+          .peer_rank = static_cast<std::uint32_t>(peer),
+          .kinds = &kinds_};
 }
 
 void Generation::subscribe(std::uint32_t group, FrameSink* sink) {
@@ -233,9 +244,11 @@ Result<> Generation::received(int peer, const FrameHeader& header, Bytes payload
   }
   if (failure()) return Done{};  // the generation is over: what is still on its way is of no use
   FrameSink* const to = sink(header.group);
-  if (to == nullptr && header.type == FrameType::matched)
-    return Done{};  // our carried send, by a group that has ended here
-  if (to == nullptr) return keep(peer, header, payload, false);
+  if (to == nullptr) {
+    const transport::FrameKind* const kind = kinds_.find(header.type);
+    const bool waits = kind == nullptr || kind->waits_for_receiver;
+    return waits ? keep(peer, header, payload, false) : Done{};
+  }
   auto taken = to->received(peer, header, payload, placed);
   if (!taken) fail(taken.error());
   return Done{};

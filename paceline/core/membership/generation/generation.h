@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,14 +63,16 @@ struct GenerationIdentity {
 
 class Generation final : private transport::LinkOwner {
  public:
-  explicit Generation(const GenerationIdentity& identity)
-      : identity_(identity),
-        links_(static_cast<std::size_t>(identity.size)),
-        hosts_(Hosts::this_one(identity.size, false)) {}
+  // `frames`: those that the rooms above send over its links. THROWS Error (misuse): two kinds have
+  // one number.
+  explicit Generation(const GenerationIdentity& identity,
+                      std::span<const transport::FrameKind> frames = {});
 
   const GenerationIdentity& identity() const { return identity_; }
   transport::StreamIdentity stream_identity(int peer) const;
   transport::LinkOwner& link_owner() { return *this; }
+  // All that may come over its links.
+  const transport::FrameKinds& frame_kinds() const { return kinds_; }
 
   // Before anything is sent: one link for each peer. `shares_memory`: all ranks can read each
   // other's memory.
@@ -150,6 +153,7 @@ class Generation final : private transport::LinkOwner {
   void end(Failure why);
 
   const GenerationIdentity identity_;
+  transport::FrameKinds kinds_;
   transport::SegmentTable segments_;
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::map<std::uint32_t, FrameSink*> sinks_;

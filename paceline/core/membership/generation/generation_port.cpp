@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/membership/generation/generation_frames.h"
 
 namespace paceline::membership {
 namespace {
 
 using transport::FrameHeader;
-using transport::FrameType;
 
 // The descriptor of a frame with which a machine drops its peer. Else it is the number of the
 // message's bytes that follow in further frames.
@@ -92,7 +92,7 @@ void GenerationPort::send(int to, const machine::Message& message) {
   do {
     const Bytes piece = rest.first(std::min(rest.size(), transport::kLongestPayload));
     rest = rest.subspan(piece.size());
-    link->send({.type = FrameType::machine,
+    link->send({.type = frame::kMachine,
                 .sequence = message.kind,
                 .index = message.index,
                 .descriptor = rest.size(),
@@ -114,15 +114,16 @@ void GenerationPort::arm(std::uint32_t timer, machine::Time at) {
 void GenerationPort::drop(int peer, const Failure& why) {
   if (!parted_.insert(peer).second) return;
   if (transport::Link* const link = generation_->link(peer); link != nullptr)
-    link->send({.type = FrameType::machine, .descriptor = kDrop, .group = group_},
+    link->send({.type = frame::kMachine, .descriptor = kDrop, .group = group_},
                transport::encode(why));
 }
 
 Result<> GenerationPort::received(int peer, const FrameHeader& header, Bytes payload, bool) {
-  if (header.type != FrameType::machine || header.sequence > UINT32_MAX)
+  if (header.type != frame::kMachine || header.sequence > UINT32_MAX)
     return Failure{Fault::io,
                    fmt::format("{} sent a {} frame to a machine: a bug, please report it",
-                               generation_->identity().name_of(peer), name_of(header.type)),
+                               generation_->identity().name_of(peer),
+                               generation_->frame_kinds().name_of(header.type)),
                    {peer}};
   if (parted_.contains(peer)) return Done{};
   if (header.descriptor == kDrop) {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "paceline/core/membership/store/store_frames.h"
 #include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::membership {
@@ -37,7 +38,8 @@ StoreClient::StoreClient(transport::FileDescriptor socket, const Hello& own) {
   const transport::StreamIdentity identity{.job = own.job,
                                            .generation = own.generation,
                                            .own_rank = static_cast<std::uint32_t>(own.rank),
-                                           .peer_rank = static_cast<std::uint32_t>(kStoreRank)};
+                                           .peer_rank = static_cast<std::uint32_t>(kStoreRank),
+                                           .kinds = &kStoreKinds};
   connection_ = std::make_unique<transport::FrameConnection>(
       std::move(socket), identity,
       transport::FrameConnection::Callbacks{
@@ -57,12 +59,12 @@ StoreClient::StoreClient(transport::FileDescriptor socket, const Hello& own) {
 }
 
 Result<> StoreClient::on_frame(const FrameHeader& header, Bytes payload) {
-  if (header.type == FrameType::store_value) {
+  if (header.type == frame::kStoreValue) {
     answers_[header.index].emplace_back(payload.begin(), payload.end());
     return Done{};
   }
   const auto verdict =
-      header.type == FrameType::verdict ? transport::decode_failure(payload) : std::nullopt;
+      header.type == frame::kVerdict ? transport::decode_failure(payload) : std::nullopt;
   if (!verdict) return Failure{Fault::io, "the store sent a frame that no store sends", {}};
   ended_ = *verdict;
   if (on_verdict_) on_verdict_(*verdict);
@@ -70,13 +72,12 @@ Result<> StoreClient::on_frame(const FrameHeader& header, Bytes payload) {
 }
 
 void StoreClient::set(const std::string& key, Bytes value) {
-  connection_->send({.type = FrameType::store_set}, WireWriter().text(key).raw(value).bytes());
+  connection_->send({.type = frame::kStoreSet}, WireWriter().text(key).raw(value).bytes());
 }
 
 std::uint32_t StoreClient::ask(const std::string& key) {
   const std::uint32_t request = next_request_++;
-  connection_->send({.type = FrameType::store_get, .index = request},
-                    WireWriter().text(key).bytes());
+  connection_->send({.type = frame::kStoreGet, .index = request}, WireWriter().text(key).bytes());
   return request;
 }
 
@@ -157,11 +158,11 @@ void StoreClient::serve_on(transport::Poller& poller,
 }
 
 void StoreClient::report(const Failure& failure) {
-  connection_->send({.type = FrameType::report}, transport::encode(failure));
+  connection_->send({.type = frame::kReport}, transport::encode(failure));
 }
 
 void StoreClient::saved(std::uint64_t step) {
-  connection_->send({.type = FrameType::saved}, transport::WireWriter().integer(step).bytes());
+  connection_->send({.type = frame::kSaved}, transport::WireWriter().integer(step).bytes());
 }
 
 void StoreClient::leave() {

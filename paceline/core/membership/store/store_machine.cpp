@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "paceline/core/transport/frame/frame.h"
+#include "paceline/core/membership/store/store_frames.h"
 
 namespace paceline::membership {
 namespace {
@@ -41,11 +41,11 @@ std::string of_generation(std::uint64_t generation, std::string_view key) {
 }
 
 Action verdict_for(int client, const Failure& failure) {
-  return Send{client, {.kind = kind(FrameType::verdict), .payload = transport::encode(failure)}};
+  return Send{client, {.kind = kind(frame::kVerdict), .payload = transport::encode(failure)}};
 }
 Action report_of(int rank, const Failure& failure) {
   return Send{StoreMachine::kOwner,
-              {.kind = kind(FrameType::report),
+              {.kind = kind(frame::kReport),
                .index = static_cast<std::uint32_t>(rank),
                .payload = transport::encode(failure)}};
 }
@@ -65,15 +65,15 @@ Actions StoreMachine::on_message(int id, const Message& message, machine::Time) 
   if (message.kind == kHello) return admit(id, message);
   const auto client = clients_.find(id);
   if (client == clients_.end() || client->second.objected) return {};
-  switch (static_cast<FrameType>(message.kind)) {
-    case FrameType::store_set: return set(id, WireReader(message.payload));
-    case FrameType::store_get: return get(id, message.index, WireReader(message.payload));
-    case FrameType::report: {
+  switch (message.kind) {
+    case kind(frame::kStoreSet): return set(id, WireReader(message.payload));
+    case kind(frame::kStoreGet): return get(id, message.index, WireReader(message.payload));
+    case kind(frame::kReport): {
       const auto failure = transport::decode_failure(message.payload);
       if (!failure) return refuse(id, "a malformed report");
       return {report_of(client->second.rank, *failure)};
     }
-    case FrameType::saved: {
+    case kind(frame::kSaved): {
       WireReader reader(message.payload);
       reader.integer<std::uint64_t>();
       if (!reader.ok_and_empty()) return refuse(id, "a malformed step");
@@ -82,7 +82,7 @@ Actions StoreMachine::on_message(int id, const Message& message, machine::Time) 
                     .index = static_cast<std::uint32_t>(client->second.rank),
                     .payload = message.payload}}};
     }
-    case FrameType::goodbye:
+    case kind(FrameType::goodbye):
       return {
           Send{kOwner,
                {.kind = message.kind, .index = static_cast<std::uint32_t>(client->second.rank)}}};
@@ -236,9 +236,9 @@ bool StoreMachine::is_there(const std::string& key) const {
 
 void StoreMachine::answer(const Waiting& to, const std::string& key, Actions& actions) const {
   const auto send = [&](std::vector<std::byte> value) {
-    actions.push_back(Send{
-        to.client,
-        {.kind = kind(FrameType::store_value), .index = to.request, .payload = std::move(value)}});
+    actions.push_back(
+        Send{to.client,
+             {.kind = kind(frame::kStoreValue), .index = to.request, .payload = std::move(value)}});
   };
   if (!asks_for_all(key)) return send(values_.at(key));
   WireWriter values;

@@ -5,6 +5,7 @@
 
 #include "paceline/core/machine/machine.h"
 #include "paceline/core/membership/handshake/handshake.h"
+#include "paceline/core/membership/store/store_frames.h"
 #include "paceline/core/membership/store/store_machine.h"
 #include "paceline/core/transport/link/frame_connection.h"
 
@@ -55,7 +56,8 @@ class StoreServer::Impl final : private machine::Port {
     const transport::StreamIdentity identity{.job = job_fingerprint(options_.job),
                                              .generation = options_.generation,
                                              .own_rank = static_cast<std::uint32_t>(kStoreRank),
-                                             .peer_rank = static_cast<std::uint32_t>(hello.rank)};
+                                             .peer_rank = static_cast<std::uint32_t>(hello.rank),
+                                             .kinds = &kStoreKinds};
     auto& connection = connections_[id];
     connection = std::make_unique<FrameConnection>(
         std::move(socket), identity,
@@ -97,7 +99,7 @@ class StoreServer::Impl final : private machine::Port {
   }
   void tell_owner(const machine::Message& message) {
     const int rank = static_cast<int>(message.index);
-    if (message.kind == static_cast<std::uint32_t>(FrameType::saved)) {
+    if (message.kind == static_cast<std::uint32_t>(frame::kSaved)) {
       if (options_.on_saved)
         options_.on_saved(rank, transport::WireReader(message.payload).integer<std::uint64_t>());
     } else if (message.kind == static_cast<std::uint32_t>(FrameType::goodbye)) {

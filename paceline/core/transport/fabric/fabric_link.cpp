@@ -183,7 +183,7 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     RawFrameHeader raw;
     std::ranges::copy(reader.raw(kFrameHeaderBytes), raw.begin());
     const auto number = reader.integer<std::uint64_t>();
-    auto header = decode(raw);
+    auto header = decode(raw, *identity_.kinds);
     if (!header) return header.error();
     if (auto ours = check_origin(*header, identity_); !ours) return ours;
     if (header->length != message->bytes()) return malformed("a payload of another length");
@@ -241,7 +241,7 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
   }
 
   Result<> hand_over(Bytes payload) {
-    if (auto sound = check_payload(head_.header, payload); !sound) return sound;
+    if (auto sound = check_payload(head_.header, payload, identity_); !sound) return sound;
     ++next_;
     received_bytes_ += kFrameHeaderBytes + payload.size();
     return owner_.received(peer_, head_.header, payload, placed_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "paceline/core/base/crc32c.h"
+#include "paceline/core/transport/frame/frame_kinds.h"
 #include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::transport {
@@ -13,22 +14,6 @@ namespace {
 constexpr std::uint32_t kMagic = 0x31464c50;  // "PLF1"
 constexpr std::size_t kLongestText = 16 << 10;
 constexpr std::size_t kMostRanks = 4096;
-
-std::size_t longest_payload(FrameType type) {
-  switch (type) {
-    case FrameType::data:
-    case FrameType::message:
-    case FrameType::machine: return kLongestPayload;
-    case FrameType::taken:
-    case FrameType::matched:
-    case FrameType::wanted:
-    case FrameType::goodbye:
-    case FrameType::nudge:
-    case FrameType::passed:
-    case FrameType::heard: return 0;
-    default: return kLongestControlPayload;
-  }
-}
 
 Failure bad_frame(std::string what) {
   return {Fault::io, "malformed frame: " + std::move(what), {}};
@@ -48,7 +33,7 @@ RawFrameHeader encode(const FrameHeader& h) {
   return raw;
 }
 
-Result<FrameHeader> decode(const RawFrameHeader& raw) {
+Result<FrameHeader> decode(const RawFrameHeader& raw, const FrameKinds& kinds) {
   WireReader r(raw);
   FrameHeader h;
   if (r.integer<std::uint32_t>() != kMagic)
@@ -71,46 +56,13 @@ Result<FrameHeader> decode(const RawFrameHeader& raw) {
   h.payload_crc = r.integer<std::uint32_t>();
   if (r.integer<std::uint32_t>() != crc32c(Bytes(raw).first(kFrameHeaderBytes - 4)))
     return bad_frame("header checksum");
-  if (name_of(h.type) == "unknown")
-    return bad_frame(fmt::format("unknown type {}", static_cast<int>(h.type)));
-  if (h.length > longest_payload(h.type)) {
+  const FrameKind* const kind = kinds.find(h.type);
+  if (kind == nullptr) return bad_frame(fmt::format("unknown type {}", static_cast<int>(h.type)));
+  if (h.length > kind->longest_payload) {
     return bad_frame(fmt::format("{} bytes of payload in a {} frame, which carries at most {}",
-                                 h.length, name_of(h.type), longest_payload(h.type)));
+                                 h.length, kind->name, kind->longest_payload));
   }
   return h;
-}
-
-std::string_view name_of(FrameType type) {
-  switch (type) {
-    case FrameType::call: return "call";
-    case FrameType::data: return "data";
-    case FrameType::reference: return "reference";
-    case FrameType::taken: return "taken";
-    case FrameType::stored: return "stored";
-    case FrameType::announce: return "announce";
-    case FrameType::matched: return "matched";
-    case FrameType::message: return "message";
-    case FrameType::withdraw: return "withdraw";
-    case FrameType::failure: return "failure";
-    case FrameType::goodbye: return "goodbye";
-    case FrameType::store_set: return "store_set";
-    case FrameType::store_get: return "store_get";
-    case FrameType::store_value: return "store_value";
-    case FrameType::verdict: return "verdict";
-    case FrameType::report: return "report";
-    case FrameType::nudge: return "nudge";
-    case FrameType::posted: return "posted";
-    case FrameType::invitation: return "invitation";
-    case FrameType::passed: return "passed";
-    case FrameType::heard: return "heard";
-    case FrameType::machine: return "machine";
-    case FrameType::assent: return "assent";
-    case FrameType::saved: return "saved";
-    case FrameType::wanted: return "wanted";
-    case FrameType::attached: return "attached";
-    case FrameType::withheld: return "withheld";
-  }
-  return "unknown";
 }
 
 std::vector<std::byte> encode(const Failure& failure) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
@@ -19,37 +18,23 @@ constexpr std::size_t kFrameHeaderBytes = 64;
 constexpr std::size_t kLongestPayload = std::size_t{4} << 20;
 constexpr std::size_t kLongestControlPayload = std::size_t{1} << 20;
 
+// The kinds that transport itself reads or sends. Rooms that send others give them numbers of their
+// own, and tell the links of them (frame_kinds.h).
 enum class FrameType : std::uint8_t {
-  call = 1,   // a rank has called a collective: its descriptor, weight and note
-  data,       // payload of a program's step
-  reference,  // the same, lying in the sender's shared memory: {segment, offset, length}
-  taken,      // the receiver no longer reads the reference
-  stored,     // the data was written into the receiver's shared memory, but for its edges, which
-              // are the payload
-  announce,   // point-to-point: a send, with its payload when it is short
-  matched,    // point-to-point: the send has met its recv
-  message,    // point-to-point: a piece of a long send
-  withdraw,   // a shared segment is gone
-  failure,    // the generation has failed, and why
-  goodbye,    // the rank leaves on purpose
-  store_set,  // store: {key, value}
-  store_get,  // store: {key}; answered by store_value when the key is there
-  store_value,
-  verdict,     // launcher to worker: the run has failed, and why
-  report,      // worker to launcher: why this rank gives up
-  nudge,       // look at the memory that we share
-  posted,      // a short collective, called and carried out in one: the input
-  invitation,  // what a group's engine needs from the library of its first rank
-  passed,      // beside a fabric: `sequence` frames went over it before what follows here
-  heard,       // the answer: they were heard
-  machine,     // a message of a protocol that runs as a machine (core/machine): `sequence` is its
-               // kind, `index` its index
-  assent,      // several ranks have called the same collective
-  saved,       // worker to launcher: a checkpoint is committed: {step}
-  wanted,      // point-to-point: a recv waits for a send that its rank has not heard of
-  attached,    // the answer to an offer of a shared segment: whether its memory is here
-  withheld,    // a shared segment will not come: messages carry what lies there
+  data = 2,       // a payload that links may send as a reference
+  reference = 3,  // the same, lying in the sender's shared memory: {segment, offset, length}
+  taken = 4,      // the receiver no longer reads the reference
+  withdraw = 9,   // a shared segment is gone
+  failure = 10,   // the generation has failed, and why
+  goodbye = 11,   // the rank leaves on purpose
+  nudge = 17,     // look at the memory that we share
+  passed = 20,    // beside a fabric: `sequence` frames went over it before what follows here
+  heard = 21,     // the answer: they were heard
+  attached = 26,  // the answer to an offer of a shared segment: whether its memory is here
+  withheld = 27,  // a shared segment will not come: messages carry what lies there
 };
+
+class FrameKinds;  // frame_kinds.h
 
 struct FrameHeader {
   FrameType type = FrameType::data;
@@ -72,13 +57,11 @@ using RawFrameHeader = std::array<std::byte, kFrameHeaderBytes>;
 
 RawFrameHeader encode(const FrameHeader& header);
 
-// Checks in order: magic, version, header CRC, type, length for the type. The job and generation
-// are the receiver's to compare.
-Result<FrameHeader> decode(const RawFrameHeader& raw);
+// Checks in order: magic, version, header CRC, type and length for the type, which are those of
+// `kinds`. The job and generation are the receiver's to compare.
+Result<FrameHeader> decode(const RawFrameHeader& raw, const FrameKinds& kinds);
 
-std::string_view name_of(FrameType type);
-
-// {fault, ranks, text}: the payload of failure, verdict and report frames.
+// {fault, ranks, text}: the payload of frames that tell of a failure.
 std::vector<std::byte> encode(const Failure& failure);
 std::optional<Failure> decode_failure(Bytes payload);  // nothing when malformed
 

@@ -54,10 +54,12 @@ Result<> check_target(const FrameHeader& header, MutableBytes target,
                  {static_cast<int>(identity.peer_rank)}};
 }
 
-Result<> check_payload(const FrameHeader& header, Bytes payload) {
+Result<> check_payload(const FrameHeader& header, Bytes payload, const StreamIdentity& identity) {
   if ((header.flags & kHasPayloadCrc) == 0 || crc32c(payload) == header.payload_crc) return Done{};
   return Failure{
-      Fault::io, fmt::format("payload checksum of a {} frame", name_of(header.type)), {}};
+      Fault::io,
+      fmt::format("payload checksum of a {} frame", identity.kinds->name_of(header.type)),
+      {}};
 }
 
 FrameStream::FrameStream(ByteChannel& channel, FrameReceiver& receiver,
@@ -206,7 +208,7 @@ Result<std::size_t> FrameStream::receive_some() {
 }
 
 Result<> FrameStream::begin_payload() {
-  auto header = decode(raw_);
+  auto header = decode(raw_, *identity_.kinds);
   if (!header) return header.error();
   header_ = *header;
   if (auto ours = check_origin(header_, identity_); !ours) return ours;
@@ -231,7 +233,7 @@ Result<> FrameStream::begin_payload() {
 Result<> FrameStream::end_frame() {
   header_read_ = 0;
   received_bytes_ += kFrameHeaderBytes + header_.length;
-  if (auto sound = check_payload(header_, target_); !sound) return sound;
+  if (auto sound = check_payload(header_, target_, identity_); !sound) return sound;
   return receiver_.received(header_, target_, placed_);
 }
 

@@ -10,18 +10,20 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/transport/frame/frame.h"
+#include "paceline/core/transport/frame/frame_kinds.h"
 #include "paceline/core/transport/frame/lanes.h"
 #include "paceline/core/transport/socket/byte_channel.h"
 
 namespace paceline::transport {
 
 // The identity by which a frame belongs to a link: frames of another job, generation or sender are
-// refused.
+// refused, and so are those of other kinds.
 struct StreamIdentity {
   std::uint64_t job = 0;
   std::uint64_t generation = 0;
   std::uint32_t own_rank = 0;
   std::uint32_t peer_rank = 0;
+  const FrameKinds* kinds = &kTransportKinds;  // that may come; they outlive the link
 };
 
 // The header as it is sent: job, generation, source, length and checksum are filled in.
@@ -33,7 +35,7 @@ FrameHeader stamped(FrameHeader header, Bytes payload, const StreamIdentity& ide
 Result<> check_origin(const FrameHeader& header, const StreamIdentity& identity);
 Result<> check_target(const FrameHeader& header, MutableBytes target,
                       const StreamIdentity& identity);
-Result<> check_payload(const FrameHeader& header, Bytes payload);
+Result<> check_payload(const FrameHeader& header, Bytes payload, const StreamIdentity& identity);
 
 // A sender that is told when a payload's memory is free again.
 class SendListener {

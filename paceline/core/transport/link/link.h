@@ -48,8 +48,8 @@ class Link {
   virtual void send(const FrameHeader& header, Bytes payload, SendListener* listener = nullptr,
                     std::uint64_t cookie = 0) = 0;
 
-  // The peer's memory at `target`, to be written before a `stored` frame tells the peer of it;
-  // empty where the link shares no memory with the peer, or there is no such place.
+  // The peer's memory at `target`, to be written before a frame tells the peer of it; empty where
+  // the link shares no memory with the peer, or there is no such place.
   virtual MutableBytes window(Remote target, std::size_t bytes) = 0;
 
   // A whole segment of the peer's, mapped for as long as it is held; nullptr where window() would

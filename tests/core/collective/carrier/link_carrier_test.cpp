@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "paceline/core/base/seed.h"
+#include "paceline/core/collective/call/collective_frames.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/pattern.h"
 #include "tests/support/seed.h"
@@ -13,7 +14,6 @@ namespace paceline::collective::testing {
 namespace {
 
 using transport::FrameHeader;
-using transport::FrameType;
 
 TEST(LinkCarrier, HaveTheBitsOfMessagesUpToTheirLongestInputAndBeyond) {
   run_ranks(2, kTcp, [](Job& job) {
@@ -126,8 +126,7 @@ class LinkCarrierOfOne : public ::testing::Test {
 
   Result<> receive(std::uint64_t sequence, std::size_t bytes, std::uint64_t print = 5) {
     const auto payload = test::pattern(bytes, 1);
-    return carrier.received(1,
-                            {.type = FrameType::posted, .sequence = sequence, .descriptor = print},
+    return carrier.received(1, {.type = frame::kPosted, .sequence = sequence, .descriptor = print},
                             payload, Delivery::payload);
   }
   Progress advance(std::uint64_t sequence) {
@@ -167,7 +166,7 @@ TEST_F(LinkCarrierOfOne, ASecondPostAndOneThatIsTooLongAreRefused) {
 TEST_F(LinkCarrierOfOne, NothingIsPlacedForAnOperationThatThisRankIsNotIn) {
   for (const std::uint64_t sequence : {0, 1, 2}) {
     EXPECT_TRUE(
-        carrier.place(1, {.type = FrameType::posted, .sequence = sequence, .length = 8}).empty());
+        carrier.place(1, {.type = frame::kPosted, .sequence = sequence, .length = 8}).empty());
   }
 }
 

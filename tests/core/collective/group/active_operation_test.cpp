@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/carrier/link_carrier.h"
 
 namespace paceline::collective {
 namespace {
 
 using transport::FrameHeader;
-using transport::FrameType;
 
 class ActiveOperationOfOne : public ::testing::Test {
  protected:
@@ -25,13 +25,13 @@ class ActiveOperationOfOne : public ::testing::Test {
 
   void post(int peer, std::int32_t first, std::int32_t second) {
     const std::vector theirs = {first, second};
-    const FrameHeader header{.type = FrameType::posted,
+    const FrameHeader header{.type = frame::kPosted,
                              .sequence = 7,
                              .descriptor = fingerprint(operation->request().call)};
     EXPECT_TRUE(links.received(peer, header, std::as_bytes(std::span(theirs)), Delivery::payload));
   }
   Result<> call(int peer, const Call& call) {
-    return operation->received(peer, {.type = FrameType::call, .sequence = 7}, encode(call),
+    return operation->received(peer, {.type = frame::kCall, .sequence = 7}, encode(call),
                                Delivery::payload);
   }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/program/algorithm_catalogue.h"
 #include "tests/core/collective/worlds.h"
@@ -144,8 +145,7 @@ class GroupOfTwo : public ::testing::Test {
   }
   void peer_calls(const Call& call) {
     reactor_->run([&] {
-      const transport::FrameHeader header{
-          .type = transport::FrameType::call, .sequence = 1, .group = 1};
+      const transport::FrameHeader header{.type = frame::kCall, .sequence = 1, .group = 1};
       EXPECT_TRUE(generation_->link_owner().received(1, header, encode(call), false));
     });
   }

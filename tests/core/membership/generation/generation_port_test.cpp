@@ -10,6 +10,7 @@
 
 #include "paceline/core/job/job_impl.h"
 #include "paceline/core/machine/virtual_network.h"
+#include "paceline/core/membership/generation/generation_frames.h"
 #include "tests/support/local_world.h"
 #include "tests/support/mortal_link.h"
 
@@ -199,7 +200,7 @@ TEST(GenerationPort, PiecesThatDoNotFitTogetherEndTheRunAndNameTheirSender) {
   struct Piece {
     std::size_t bytes;
     std::uint64_t missing;  // bytes that are said to follow
-    transport::FrameType type = transport::FrameType::machine;
+    transport::FrameType type = frame::kMachine;
   };
   const std::vector<std::vector<Piece>> misfits = {
       {{10, 100}, {95, 4}},   // a byte is lost

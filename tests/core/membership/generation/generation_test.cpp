@@ -6,6 +6,8 @@
 #include <functional>
 #include <optional>
 
+#include "paceline/core/membership/generation/generation_frames.h"
+
 namespace paceline::membership {
 namespace {
 
@@ -13,6 +15,11 @@ using transport::FrameHeader;
 using transport::FrameType;
 
 constexpr std::uint32_t kGroup = 5;
+
+// Two kinds of a room above.
+constexpr FrameType kPatient{200}, kHasty{201};
+constexpr auto kFramesAbove =
+    std::to_array<transport::FrameKind>({{kPatient, "patient", 10}, {kHasty, "hasty", 10, false}});
 
 // A link that keeps the frames that are sent through it.
 class Wire final : public transport::Link {
@@ -77,7 +84,7 @@ class Sink final : public FrameSink {
 
 class GenerationTest : public testing::Test {
  protected:
-  GenerationTest() : generation({.rank = 1, .size = 3, .job = 9, .generation = 4}) {
+  GenerationTest() : generation({.rank = 1, .size = 3, .job = 9, .generation = 4}, kFramesAbove) {
     for (const int peer : {0, 2}) {
       auto wire = std::make_unique<Wire>(peer);
       wires[static_cast<std::size_t>(peer)] = wire.get();
@@ -103,6 +110,20 @@ TEST_F(GenerationTest, KnowsItsLinksAndNoneToItself) {
   EXPECT_EQ(identity.own_rank, 1u);
   EXPECT_EQ(identity.job, 9u);
   EXPECT_EQ(identity.generation, 4u);
+}
+
+TEST_F(GenerationTest, ItsLinksKnowTheFramesOfTransportItsOwnAndThoseThatItWasHanded) {
+  const transport::FrameKinds* const kinds = generation.stream_identity(2).kinds;
+  EXPECT_EQ(kinds, &generation.frame_kinds());
+  EXPECT_EQ(kinds->name_of(FrameType::goodbye), "goodbye");
+  EXPECT_EQ(kinds->name_of(frame::kMachine), "machine");
+  EXPECT_EQ(kinds->name_of(kPatient), "patient");
+  EXPECT_EQ(Generation(GenerationIdentity{}).frame_kinds().find(kPatient), nullptr);
+}
+
+TEST_F(GenerationTest, AFrameAboveWithANumberOfItsOwnFramesIsMisuse) {
+  const std::array clash = {transport::FrameKind{frame::kMachine, "another", 0}};
+  EXPECT_THROW(Generation(GenerationIdentity{}, clash), Error);
 }
 
 // A caller that looks for a failure throws it at once, and may then free the memory that it has
@@ -147,6 +168,17 @@ TEST_F(GenerationTest, FramesOfAGroupThatIsNotMadeYetAreKeptInOrder) {
   EXPECT_TRUE(owner().received(0, frame(4), {}, false));
   generation.subscribe(kGroup, &sink);
   EXPECT_EQ(sink.heard.back(), frame(4));
+}
+
+TEST_F(GenerationTest, FramesThatWaitForNoReceiverAreDroppedWhereThereIsNone) {
+  for (const FrameType type : {kPatient, kHasty})
+    EXPECT_TRUE(owner().received(0, {.type = type, .group = kGroup}, {}, false));
+  Sink sink;
+  generation.subscribe(kGroup, &sink);
+  ASSERT_EQ(sink.heard.size(), 1u);
+  EXPECT_EQ(sink.heard[0].type, kPatient);
+  EXPECT_TRUE(owner().received(0, {.type = kHasty, .group = kGroup}, {}, false));
+  EXPECT_EQ(sink.heard.size(), 2u);
 }
 
 TEST_F(GenerationTest, FramesOfAGroupThatNeverComesAreBounded) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/machine/virtual_network.h"
-#include "paceline/core/transport/frame/frame.h"
+#include "paceline/core/membership/store/store_frames.h"
 
 namespace paceline::membership {
 namespace {
@@ -25,11 +25,11 @@ std::uint32_t kind_of(FrameType type) {
   return static_cast<std::uint32_t>(type);
 }
 Message set_key(const std::string& key, const std::string& value) {
-  return {.kind = kind_of(FrameType::store_set),
+  return {.kind = kind_of(frame::kStoreSet),
           .payload = WireWriter().text(key).raw(std::as_bytes(std::span(value))).bytes()};
 }
 Message get_key(const std::string& key, std::uint32_t request) {
-  return {.kind = kind_of(FrameType::store_get),
+  return {.kind = kind_of(frame::kStoreGet),
           .index = request,
           .payload = WireWriter().text(key).bytes()};
 }
@@ -51,7 +51,7 @@ class Worker final : public machine::Machine {
               Send{kStore, get_key(fmt::format("key/{}", (rank_ + 1) % ranks_), 1)},
               Send{kStore, get_key("key/*", 2)}, Arm{0, sets_at_}};
     }
-    if (message.kind == kind_of(FrameType::verdict)) {
+    if (message.kind == kind_of(frame::kVerdict)) {
       verdicts.push_back(transport::decode_failure(message.payload).value().what);
     } else if (message.index == 1) {
       one.push_back(text(message.payload));
@@ -154,7 +154,7 @@ TEST(StoreMachine, TheOwnerHearsOfObjectionsAndReportsWithTheirRank) {
   ASSERT_EQ(objection.size(), 1u) << "a second process of a rank is told, and nobody else";
   EXPECT_EQ(std::get<Send>(objection[0]).to, 1);
   EXPECT_TRUE(store.on_message(1, set_key("key/1", "x"), 1ms).empty());  // it is not served
-  const Message report = {.kind = kind_of(FrameType::report),
+  const Message report = {.kind = kind_of(frame::kReport),
                           .payload = transport::encode(Failure{Fault::io, "no disk", {1}})};
   const Actions reported = store.on_message(0, report, 1ms);
   ASSERT_EQ(reported.size(), 1u);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/base/seed.h"
+#include "paceline/core/membership/generation/generation_frames.h"
+#include "paceline/core/membership/store/store_frames.h"
 #include "paceline/core/membership/store/store_machine.h"
 #include "paceline/core/transport/frame/wire.h"
 #include "paceline/core/transport/socket/socket.h"
@@ -63,22 +65,23 @@ TEST(StoreServer, MalformedFramesCloseThatConnectionOnly) {
   const auto good = world.client(0);
   SeededNumbers numbers(test::seed(1));
   const std::vector<std::pair<FrameType, std::vector<std::byte>>> bad = {
-      {FrameType::store_set, {}},
-      {FrameType::store_set, set_of("key/1", (64 << 10) + 1)},
-      {FrameType::store_set, set_of("key/0", 1)},
-      {FrameType::store_set, set_of("key/11", 1)},
-      {FrameType::store_set, set_of(std::string(2000, 'k') + "/1", 1)},
-      {FrameType::store_get, {}},
-      {FrameType::store_get, set_of("key", 1)},
-      {FrameType::report, {}},
+      {frame::kStoreSet, {}},
+      {frame::kStoreSet, set_of("key/1", (64 << 10) + 1)},
+      {frame::kStoreSet, set_of("key/0", 1)},
+      {frame::kStoreSet, set_of("key/11", 1)},
+      {frame::kStoreSet, set_of(std::string(2000, 'k') + "/1", 1)},
+      {frame::kStoreGet, {}},
+      {frame::kStoreGet, set_of("key", 1)},
+      {frame::kReport, {}},
       {FrameType::data, {}},
-      {FrameType::verdict, transport::encode(Failure{})},
-      {FrameType::store_value, {}},
+      {frame::kMachine, {}},
+      {frame::kVerdict, transport::encode(Failure{})},
+      {frame::kStoreValue, {}},
   };
   for (const auto& [type, payload] : bad) {
     Rogue rogue(world, 1);
     rogue.send(type, payload);
-    EXPECT_TRUE(rogue.is_dropped()) << transport::name_of(type) << " of " << payload.size();
+    EXPECT_TRUE(rogue.is_dropped()) << static_cast<int>(type) << " of " << payload.size();
   }
   for (int i = 0; i < 20; ++i) {
     Rogue rogue(world, 1);
@@ -213,34 +216,33 @@ TEST(StoreServer, ItsMemoryIsBoundedWhateverAWorkerAsks) {
   {
     Rogue greedy(world, 1);  // 70 MiB of values
     for (int i = 0; i < 1200; ++i)
-      greedy.send(FrameType::store_set, set_of("k" + std::to_string(i) + "/1", 60 << 10));
+      greedy.send(frame::kStoreSet, set_of("k" + std::to_string(i) + "/1", 60 << 10));
     EXPECT_TRUE(greedy.is_dropped());
   }
   {
     StoreWorld other;
     Rogue busy(other, 1);
     for (int i = 0; i <= 1 << 16; ++i)
-      busy.send(FrameType::store_set, set_of(std::to_string(i) + "/1", 0));
+      busy.send(frame::kStoreSet, set_of(std::to_string(i) + "/1", 0));
     EXPECT_TRUE(busy.is_dropped()) << "more than 65536 keys";
   }
   for (const auto& [key, value] : {std::pair(1025, 0), std::pair(10, (64 << 10) + 1)}) {
     StoreWorld other;
     Rogue wordy(other, 1);
-    wordy.send(FrameType::store_set,
-               set_of(std::string(static_cast<std::size_t>(key) - 2, 'x') + "/1",
-                      static_cast<std::size_t>(value)));
+    wordy.send(frame::kStoreSet, set_of(std::string(static_cast<std::size_t>(key) - 2, 'x') + "/1",
+                                        static_cast<std::size_t>(value)));
     EXPECT_TRUE(wordy.is_dropped()) << key << " bytes of key, " << value << " of value";
   }
   {
     Rogue patient(world, 2);  // waits for one key, again and again
     const auto get = WireWriter().text("never").bytes();
-    for (int i = 0; i < 2000; ++i) patient.send(FrameType::store_get, get);
+    for (int i = 0; i < 2000; ++i) patient.send(frame::kStoreGet, get);
     EXPECT_TRUE(patient.is_dropped());
   }
   {
     Rogue patient(world, 2);  // the same of all ranks' keys, each answer to which is long
     const auto get = WireWriter().text("never/*").bytes();
-    for (int i = 0; i < 50; ++i) patient.send(FrameType::store_get, get);
+    for (int i = 0; i < 50; ++i) patient.send(frame::kStoreGet, get);
     EXPECT_TRUE(patient.is_dropped());
   }
   const auto good = world.client(0);

@@ -10,6 +10,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/job/job_links.h"
+#include "paceline/core/membership/generation/generation_frames.h"
 #include "paceline/core/server/server.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "tests/support/local_world.h"
@@ -215,7 +216,7 @@ TEST(PushPull, AWorkerThatAServerHearsNoMoreIsToldWhy) {
   push_and_pull(1, 1, [](Job& job, PushPull& sums) {
     const job::JobLinks links = job::links_of(job);
     links.reactor->run([&links] {
-      links.generation->link(1)->send({.type = transport::FrameType::machine,
+      links.generation->link(1)->send({.type = membership::frame::kMachine,
                                        .sequence = 1,
                                        .index = 1,
                                        .group = server::kSumGroup},

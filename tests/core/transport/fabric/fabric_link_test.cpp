@@ -122,8 +122,8 @@ TEST_F(FabricLink, AGoodbyeWaitsForTheFramesBeforeItAndIsAnswered) {
   end.reactor.run([&] { EXPECT_EQ(end.heard[2].header.type, FrameType::goodbye); });
   RawFrameHeader answer;
   ASSERT_TRUE(receive_all(peers_connection.get(), answer, Deadline::in(5s)));
-  EXPECT_EQ(decode(answer)->type, FrameType::heard);
-  EXPECT_EQ(decode(answer)->sequence, 2U);
+  EXPECT_EQ(decode(answer, kTransportKinds)->type, FrameType::heard);
+  EXPECT_EQ(decode(answer, kTransportKinds)->sequence, 2U);
 }
 
 TEST_F(FabricLink, AFailureWaitsForNothing) {
@@ -144,8 +144,8 @@ TEST_F(FabricLink, IsFlushedWhenItsGoodbyeIsAnswered) {
   std::array<RawFrameHeader, 2> said;
   for (RawFrameHeader& one : said)
     ASSERT_TRUE(receive_all(peers_connection.get(), one, Deadline::in(5s)));
-  EXPECT_EQ(decode(said[0])->type, FrameType::passed);
-  EXPECT_EQ(decode(said[1])->type, FrameType::goodbye);
+  EXPECT_EQ(decode(said[0], kTransportKinds)->type, FrameType::passed);
+  EXPECT_EQ(decode(said[1], kTransportKinds)->type, FrameType::goodbye);
   EXPECT_FALSE(flushed());
   say_on_connection({.type = FrameType::heard, .sequence = 0});
   EXPECT_TRUE(end.wait_driving([&] { return end.link->flushed(); }));

@@ -120,6 +120,25 @@ TEST(FrameStream, FramesOfAnotherJobGenerationOrSenderAreRefusedBeforeAPlaceIsAs
   }
 }
 
+TEST(FrameStream, FramesOfKindsThatTheStreamDoesNotKnowAreRefusedBeforeAPlaceIsAskedFor) {
+  StreamIdentity own_alone = kReceiver;
+  own_alone.kinds = &kTransportKinds;
+  Pipe pipe;
+  Receiver receiver;
+  receiver.place_at = [](const FrameHeader& header) {
+    EXPECT_EQ(header.type, FrameType::data);
+    return MutableBytes();
+  };
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, own_alone, false);
+  out.send({.type = FrameType::data}, pattern(100, 1));
+  out.send({.type = test::kShortFrame}, pattern(100, 1));
+  ASSERT_TRUE(out.flush());
+  const auto read = in.receive();
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().what, "malformed frame: unknown type 100");
+  EXPECT_EQ(receiver.heard.size(), 1u);
+}
+
 TEST(FrameStream, PayloadsLandWhereTheReceiverSays) {
   Pipe pipe;
   Receiver receiver;
@@ -227,7 +246,7 @@ TEST(FrameStream, AShortFrameOfOneGroupOvertakesLongOnesOfAnother) {
   Receiver receiver;
   FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
   Queued queued(out);
-  out.send({.type = FrameType::call, .group = 2}, pattern(4, 2));
+  out.send({.type = test::kShortFrame, .group = 2}, pattern(4, 2));
   EXPECT_EQ(out.unsent_frames(), Queued::kLong + 1);
   ASSERT_TRUE(out.flush());
   ASSERT_TRUE(in.receive());
@@ -276,7 +295,7 @@ TEST(FrameStream, AGoodbyeStaysBehindAllGroups) {
     Receiver receiver;
     FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
     Queued queued(out);
-    out.send({.type = FrameType::call, .group = 2}, {});
+    out.send({.type = test::kShortFrame, .group = 2}, {});
     out.send({.type = last}, {});
     ASSERT_TRUE(out.flush());
     ASSERT_TRUE(in.receive());

@@ -53,7 +53,7 @@ class FrameConnectionTest : public ::testing::Test {
 
 TEST_F(FrameConnectionTest, FramesGoOutAtOnceAndComeInByCallback) {
   for (std::uint64_t i = 0; i < 100; ++i)
-    one.connection->send({.type = FrameType::store_get, .sequence = i}, bytes_of(i));
+    one.connection->send({.type = test::kShortFrame, .sequence = i}, bytes_of(i));
   EXPECT_TRUE(one.connection->flushed());
   wait([&] { return other.heard.size() == 100; });
   EXPECT_EQ(other.heard.back().sequence, 99u);
@@ -61,14 +61,14 @@ TEST_F(FrameConnectionTest, FramesGoOutAtOnceAndComeInByCallback) {
 
 TEST_F(FrameConnectionTest, WhatTheSocketDoesNotTakeGoesOutLater) {
   const std::vector<std::byte> much(1 << 20);
-  for (int i = 0; i < 20; ++i) one.connection->send({.type = FrameType::store_value}, much);
+  for (int i = 0; i < 20; ++i) one.connection->send({.type = test::kShortFrame}, much);
   EXPECT_FALSE(one.connection->flushed());
   wait([&] { return other.heard.size() == 20; });
   EXPECT_TRUE(one.connection->flushed());
 }
 
 TEST_F(FrameConnectionTest, TheEndIsToldOnceAfterAllFrames) {
-  one.connection->send({.type = FrameType::report}, {});
+  one.connection->send({.type = test::kShortFrame}, {});
   one.connection.reset();
   wait([&] { return !other.ends.empty(); });
   EXPECT_EQ(other.heard.size(), 1u);
@@ -78,18 +78,18 @@ TEST_F(FrameConnectionTest, TheEndIsToldOnceAfterAllFrames) {
 // A worker that dies with a report on its lips, while the server has more to write than it took.
 TEST_F(FrameConnectionTest, LastWordsAreHeardThoughWritingFails) {
   const std::vector<std::byte> much(1 << 20);
-  for (int i = 0; i < 20; ++i) one.connection->send({.type = FrameType::store_value}, much);
+  for (int i = 0; i < 20; ++i) one.connection->send({.type = test::kShortFrame}, much);
   ASSERT_FALSE(one.connection->flushed());
-  other.connection->send({.type = FrameType::report}, {});
+  other.connection->send({.type = test::kShortFrame}, {});
   other.connection.reset();
   wait([&] { return !one.ends.empty(); });
   ASSERT_EQ(one.heard.size(), 1u);
-  EXPECT_EQ(one.heard[0].type, FrameType::report);
+  EXPECT_EQ(one.heard[0].type, test::kShortFrame);
 }
 
 TEST_F(FrameConnectionTest, ARefusedFrameOrGarbageEndsIt) {
   other.answer = Failure{Fault::io, "nonsense", {}};
-  one.connection->send({.type = FrameType::report}, {});
+  one.connection->send({.type = test::kShortFrame}, {});
   wait([&] { return !other.ends.empty(); });
   EXPECT_EQ(other.ends[0].what, "nonsense");
   wait([&] { return !one.ends.empty(); });
@@ -105,9 +105,16 @@ TEST_F(FrameConnectionTest, ARefusedFrameOrGarbageEndsIt) {
   EXPECT_EQ(third.ends[0].what, "malformed frame: it does not begin with Paceline's magic number");
 }
 
+TEST_F(FrameConnectionTest, AFrameOfAKindThatItDoesNotKnowEndsIt) {
+  one.connection->send({.type = test::kUnknownFrame}, {});
+  wait([&] { return !other.ends.empty(); });
+  EXPECT_EQ(other.ends[0].what, "malformed frame: unknown type 102");
+  EXPECT_TRUE(other.heard.empty());
+}
+
 TEST_F(FrameConnectionTest, MovesToAnotherPollerWithWhatIsUnsent) {
   const std::vector<std::byte> much(1 << 20);
-  for (int i = 0; i < 20; ++i) one.connection->send({.type = FrameType::store_value}, much);
+  for (int i = 0; i < 20; ++i) one.connection->send({.type = test::kShortFrame}, much);
   one.connection->watch(next);
   const Deadline deadline = Deadline::in(10s);
   while (other.heard.size() < 20 && !deadline.passed()) {

@@ -60,7 +60,7 @@ TEST_P(LinkConformance, FramesArriveInOrderWithTheirPayloads) {
   EXPECT_EQ(other.link->peer(), 0);
   for (std::uint64_t i = 0; i < 200; ++i) {
     send(one,
-         {.type = FrameType::message, .sequence = i, .index = 5, .descriptor = i * i, .group = 3},
+         {.type = test::kLongFrame, .sequence = i, .index = 5, .descriptor = i * i, .group = 3},
          pattern(i * 97, i));
   }
   ASSERT_TRUE(other.wait_for_heard(200));
@@ -103,13 +103,22 @@ TEST_P(LinkConformance, AShortOperationOfOneGroupDoesNotWaitForALongOneOfAnother
   });
   one.reactor.run([&] {
     for (int i = 0; i < kPieces; ++i)
-      one.link->send({.type = FrameType::message, .group = 1}, piece, &one, 0);
-    one.link->send({.type = FrameType::call, .group = 2}, pattern(4, 2));
+      one.link->send({.type = test::kLongFrame, .group = 1}, piece, &one, 0);
+    one.link->send({.type = test::kShortFrame, .group = 2}, pattern(4, 2));
   });
   ASSERT_TRUE(one.wait_for_sent(kPieces));
   ASSERT_TRUE(other.wait_for_heard(kPieces + 1));
   EXPECT_TRUE(overtook);
   EXPECT_LE(before, kPieces / 8);
+}
+
+TEST_P(LinkConformance, AFrameOfAKindThatTheLinkDoesNotKnowEndsIt) {
+  send(one, {.type = test::kUnknownFrame});
+  ASSERT_TRUE(other.wait_for_lost());
+  other.reactor.run([&] {
+    EXPECT_EQ(other.losses[0].what, "malformed frame: unknown type 102");
+    EXPECT_TRUE(other.heard.empty());
+  });
 }
 
 // The peer's driver does not read while it holds the first frame.
@@ -126,7 +135,7 @@ TEST_P(LinkConformance, ProgressCountsWhatThePeerHasTakenAndWhatItHasNot) {
   one.reactor.run([&] {
     EXPECT_EQ(one.link->progress().unsent, 0U);
     for (std::uint64_t i = 0; i < kFrames; ++i)
-      one.link->send({.type = FrameType::message, .group = 1}, payload, &one, i);
+      one.link->send({.type = test::kLongFrame, .group = 1}, payload, &one, i);
     const LinkProgress begun = one.link->progress();
     EXPECT_GE(begun.sent + begun.unsent, kFrames * (kFrameHeaderBytes + kBytes));
     EXPECT_GT(begun.unsent, 0U);
@@ -176,7 +185,7 @@ TEST_P(LinkConformance, SharedPayloadsAreReadInPlaceThenTakenOthersAreCopied) {
   EXPECT_TRUE(one.wait_for_sent(1));
   send(one, {.type = FrameType::data, .sequence = 2}, memory->bytes().first(100),
        true);  // short: cheaper to copy
-  send(one, {.type = FrameType::message, .sequence = 3}, memory->bytes(), true);
+  send(one, {.type = test::kLongFrame, .sequence = 3}, memory->bytes(), true);
   ASSERT_TRUE(other.wait_for_heard(3));
   EXPECT_TRUE(one.wait_for_sent(3));
   other.reactor.run([&] { EXPECT_FALSE(other.heard[1].borrowed || other.heard[2].borrowed); });
@@ -223,10 +232,10 @@ TEST_P(LinkConformance, StoresLandInThePeersMemory) {
     const MutableBytes window = one.link->window(where.value_or(Remote{}), payload.size());
     EXPECT_EQ(window.size(), shares() ? payload.size() : 0);
     std::copy_n(payload.begin(), window.size(), window.begin());
-    one.link->send({.type = FrameType::stored}, {});
+    one.link->send({.type = test::kShortFrame}, {});
   });
   ASSERT_TRUE(other.wait_for_heard(1));
-  other.reactor.run([&] { EXPECT_EQ(other.heard[0].header.type, FrameType::stored); });
+  other.reactor.run([&] { EXPECT_EQ(other.heard[0].header.type, test::kShortFrame); });
   if (!shares()) {
     EXPECT_TRUE(std::ranges::all_of(memory->bytes(), [](std::byte b) { return b == std::byte{}; }));
     return;
@@ -271,7 +280,7 @@ TEST_P(LinkConformance, AUseThatHasBegunIsToldOrWaitedForByWhoAbandons) {
 
 TEST_P(LinkConformance, ThereIsNoWindowOutsideThePeersMemory) {
   const auto memory = share(other, 8, 65536);
-  send(other, {.type = FrameType::call});
+  send(other, {.type = test::kShortFrame});
   ASSERT_TRUE(one.wait_for_heard(1));
   one.reactor.run([&] {
     EXPECT_EQ(one.link->window({8, 65536 - 100}, 100).size(), shares() ? 100 : 0);
@@ -284,13 +293,13 @@ TEST_P(LinkConformance, ThereIsNoWindowOutsideThePeersMemory) {
 
 TEST_P(LinkConformance, AWithdrawnSegmentIsNoLongerReachable) {
   const auto memory = share(other, 8, 4096);
-  send(other, {.type = FrameType::call});
+  send(other, {.type = test::kShortFrame});
   ASSERT_TRUE(one.wait_for_heard(1));
   one.reactor.run([&] { EXPECT_EQ(one.link->window({8, 0}, 10).empty(), !shares()); });
   other.reactor.run([&] {
     other.segments.remove(8);
     other.link->withdraw(8);
-    other.link->send({.type = FrameType::call}, {});
+    other.link->send({.type = test::kShortFrame}, {});
   });
   ASSERT_TRUE(one.wait_for_heard(2));
   one.reactor.run([&] { EXPECT_TRUE(one.link->window({8, 0}, 10).empty()); });
@@ -331,7 +340,7 @@ TEST_P(LinkConformance, MemoryThatIsBeingReadCannotBeWithdrawn) {
   other.reactor.run([&] { EXPECT_EQ(other.heard[0].borrowed, shares()); });
   one.reactor.run([&] {
     one.link->withdraw(4);
-    one.link->send({.type = FrameType::call}, {});
+    one.link->send({.type = test::kShortFrame}, {});
   });
   if (!shares()) {
     ASSERT_TRUE(other.wait_for_heard(2));
@@ -344,7 +353,7 @@ TEST_P(LinkConformance, MemoryThatIsBeingReadCannotBeWithdrawn) {
 
 TEST_P(LinkConformance, ClosingIsToldOnceAfterAllFramesAndTheGoodbye) {
   for (std::uint64_t i = 0; i < 20; ++i)
-    send(one, {.type = FrameType::message, .sequence = i}, pattern(1000, i));
+    send(one, {.type = test::kLongFrame, .sequence = i}, pattern(1000, i));
   send(one, {.type = FrameType::goodbye, .sequence = 20});
   ASSERT_TRUE(one.wait_driving([&] { return one.link->flushed(); }));
   one.close();
@@ -352,7 +361,7 @@ TEST_P(LinkConformance, ClosingIsToldOnceAfterAllFramesAndTheGoodbye) {
   EXPECT_EQ(other.heard_count, 21);
   other.reactor.run([&] {
     EXPECT_EQ(other.heard.back().header.type, FrameType::goodbye);
-    other.link->send({.type = FrameType::message}, pattern(10, 1), &other,
+    other.link->send({.type = test::kLongFrame}, pattern(10, 1), &other,
                      1);  // goes nowhere, and says nothing
     EXPECT_TRUE(other.link->flushed());
   });
@@ -371,7 +380,7 @@ TEST_P(LinkConformance, LastWordsAreHeardThoughWritingFails) {
     there.reactor.stop();  // reads nothing, until it goes
     here.reactor.run([&] {
       for (std::uint64_t i = 0; i < 3; ++i)
-        here.link->send({.type = FrameType::message, .sequence = i}, much);
+        here.link->send({.type = test::kLongFrame, .sequence = i}, much);
     });
     here.reactor.stop();
     there.reactor.post([&] {
@@ -392,8 +401,8 @@ TEST_P(LinkConformance, AFrameThatTheOwnerRefusesEndsTheLink) {
       return Failure{Fault::io, "nonsense", {}};
     };
   });
-  send(one, {.type = FrameType::call});
-  send(one, {.type = FrameType::call});
+  send(one, {.type = test::kShortFrame});
+  send(one, {.type = test::kShortFrame});
   ASSERT_TRUE(other.wait_for_lost());
   EXPECT_EQ(other.losses[0].what, "nonsense");
   EXPECT_EQ(other.heard_count, 1);
@@ -468,8 +477,7 @@ TEST_P(LinkConformance, AThousandMixedMessagesBothWays) {
     for (std::uint64_t i = 0; i < 1000; ++i) {
       const std::size_t size = numbers.below(4) == 0 ? numbers.below(100000) : numbers.below(300);
       const Bytes payload = memory->bytes().subspan(numbers.below((1 << 18) - size), size);
-      send(end,
-           {.type = numbers.below(2) == 0 ? FrameType::data : FrameType::message, .sequence = i},
+      send(end, {.type = numbers.below(2) == 0 ? FrameType::data : test::kLongFrame, .sequence = i},
            payload, true);
     }
     EXPECT_TRUE(end.wait_for_heard(1000));
@@ -508,7 +516,7 @@ TEST_P(LinkConformance, NoWakeUpIsLostBetweenSleepers) {
     end.reactor.run([&] {
       end.on_frame = [&end](const End::Heard& frame) -> Result<> {
         if (frame.header.sequence + 1 < kMessages) {
-          end.link->send({.type = FrameType::message, .sequence = frame.header.sequence + 1}, {});
+          end.link->send({.type = test::kLongFrame, .sequence = frame.header.sequence + 1}, {});
         }
         return Done{};
       };
@@ -516,7 +524,7 @@ TEST_P(LinkConformance, NoWakeUpIsLostBetweenSleepers) {
   };
   answer(ping);
   answer(pong);
-  send(ping, {.type = FrameType::message, .sequence = 0});
+  send(ping, {.type = test::kLongFrame, .sequence = 0});
   std::jthread sleeper([&] { EXPECT_TRUE(pong.wait_for_heard(kMessages / 2)); });
   EXPECT_TRUE(ping.wait_for_heard(kMessages / 2));
 }

@@ -110,7 +110,7 @@ TEST(ProcessMedium, ALinkSurvivesAScribblerWithAnErrorAtMost) {
         for (int k = 0; k < 100; ++k)
           region->bytes()[numbers.below(region->bytes().size())] =
               static_cast<std::byte>(numbers());
-        end.link->send({.type = FrameType::message}, std::vector<std::byte>(numbers.below(3000)));
+        end.link->send({.type = test::kLongFrame}, std::vector<std::byte>(numbers.below(3000)));
       });
     }
     theirs.reset();
