@@ -88,6 +88,25 @@ function(paceline_floor floor)
   endif()
 endfunction()
 
+# paceline_device(): where this torch has CUDA, the target paceline::device, the floor torch for programs that train on its
+# devices. With PACELINE_WITH_CUDA examples and the programs that stand beside them link it: then they start only where all
+# that libtorch_cuda needs is.
+function(paceline_device)
+  set(floor paceline_torch)
+  if(TARGET torch::cuda)
+    add_library(paceline_device INTERFACE)
+    add_library(paceline::device ALIAS paceline_device)
+    target_link_libraries(paceline_device INTERFACE paceline_torch torch::cuda)
+  elseif(PACELINE_WITH_CUDA)
+    message(FATAL_ERROR "paceline: PACELINE_WITH_CUDA needs a torch with CUDA, and ${PACELINE_TORCH_DIR} lacks lib/libtorch_cuda.so. Name one "
+                        "by -DCMAKE_PREFIX_PATH=/path/to/libtorch or -DPACELINE_TORCH_PYTHON=...")
+  endif()
+  if(PACELINE_WITH_CUDA)
+    set(floor paceline_device)
+  endif()
+  set(PACELINE_TRAINING_FLOOR ${floor} PARENT_SCOPE)
+endfunction()
+
 # paceline_torch_loops(<target> <file>...): gives the target files that are loops over elements, at the full level of
 # optimisation: as a target of their own, because an option of a single file would keep it out of the batches.
 function(paceline_torch_loops target)

@@ -72,6 +72,23 @@ function(paceline_nccl)
   set_target_properties(paceline_nccl PROPERTIES BUILD_RPATH "${folders};${PACELINE_CUDA_INCLUDE}/../lib")
 endfunction()
 
+# paceline_cuda(): the targets paceline_cuda, the plugin that knows CUDA devices, and paceline_cuda_devices, the library
+# that it is made of. It needs cuda.h, which stands beside the headers of the runtime.
+function(paceline_cuda)
+  if(NOT TARGET paceline_nccl_engine OR NOT EXISTS "${PACELINE_CUDA_INCLUDE}/cuda.h")
+    return()
+  endif()
+  paceline_glob(sources "paceline/plugins/cuda/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/plugin\\.cpp$")
+  add_library(paceline_cuda_devices STATIC ${sources})
+  target_include_directories(paceline_cuda_devices SYSTEM PUBLIC "${PACELINE_CUDA_INCLUDE}")
+  target_link_libraries(paceline_cuda_devices PUBLIC paceline::core)
+  set_target_properties(paceline_cuda_devices PROPERTIES CXX_VISIBILITY_PRESET hidden)
+  if(NOT PACELINE_SANITIZER_UNIT_TESTS_ONLY)
+    paceline_plugin(paceline_cuda paceline_cuda_devices "${CMAKE_CURRENT_SOURCE_DIR}/paceline/plugins/cuda/plugin.cpp")
+  endif()
+endfunction()
+
 # paceline_ucx(): the target paceline_ucx, the plugin.
 function(paceline_ucx)
   if(PKG_CONFIG_FOUND)

@@ -4,6 +4,8 @@
 #   tests/linear/             **/*.cpp -> test_linear, with tests/examples/support/ and what it tests
 #   tests/bench/<room>/       *_test.cpp -> test_bench_<room> (cmake/Programs.cmake)
 #   tests/plugins/nccl/       -> test_plugins_nccl, where CUDA's headers are
+#   tests/plugins/cuda/       -> test_plugins_cuda, there too
+#   tests/devices/            -> test_devices: trainings on a double of libtorch's CUDA devices
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each,
 #                             mpi_programs/*.cpp -> one for each MPI library
 #   tests/package/            installs, and builds a project that uses what was installed
@@ -185,6 +187,24 @@ function(paceline_linear_tests)
   paceline_test(test_linear SOURCES ${sources} LIBRARIES paceline::linear CHECKED)
   if(TARGET paceline_ucx)  # then jobs are tried over it
     add_dependencies(test_linear paceline_ucx)
+  endif()
+endfunction()
+
+# paceline_cuda_tests(): tests/plugins/cuda, with a double of CUDA's driver.
+function(paceline_cuda_tests)
+  if(TARGET paceline_cuda_devices)
+    paceline_glob(sources "tests/plugins/cuda/*.cpp")
+    paceline_test(test_plugins_cuda SOURCES ${sources} LIBRARIES paceline_cuda_devices)
+  endif()
+endfunction()
+
+# paceline_device_tests(): tests/devices, whose double of CUDA's devices every test of the executable would see.
+function(paceline_device_tests)
+  paceline_glob(sources "tests/devices/*.cpp")
+  if(sources AND PACELINE_WITH_TORCH)
+    paceline_test(test_devices SOURCES ${sources} LIBRARIES paceline::torch)
+    paceline_torch_header(test_devices)
+    target_compile_options(test_devices PRIVATE -Wno-maybe-uninitialized)
   endif()
 endfunction()
 

@@ -2,6 +2,7 @@
 #
 # Finds the torch of a Python environment (never imports it), or an unpacked libtorch, and makes
 #   torch::c10, torch::cpu   imported shared libraries; an executable that links torch::cpu runs with no further setting.
+#   torch::cuda              where this torch has CUDA: its devices too.
 # libtorch.so is not linked: it needs libtorch_cuda.
 #
 # The first of these that is given decides:
@@ -89,4 +90,13 @@ if(NOT TARGET torch::cpu)
   add_library(torch::cpu SHARED IMPORTED GLOBAL)
   set_target_properties(torch::cpu PROPERTIES IMPORTED_LOCATION "${PACELINE_TORCH_DIR}/lib/libtorch_cpu.so")
   target_link_libraries(torch::cpu INTERFACE torch::c10 Threads::Threads)
+  # libtorch finds CUDA's devices if these are loaded when it first looks, though no program names anything of them. What
+  # they need themselves, such as cuDNN, is looked for when a program starts.
+  if(EXISTS "${PACELINE_TORCH_DIR}/lib/libtorch_cuda.so")
+    add_library(torch::cuda INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(torch::cuda INTERFACE torch::cpu)
+    target_link_options(torch::cuda INTERFACE
+      "LINKER:--push-state,--no-as-needed" "${PACELINE_TORCH_DIR}/lib/libtorch_cuda.so" "${PACELINE_TORCH_DIR}/lib/libc10_cuda.so"
+      "LINKER:--pop-state" "LINKER:--unresolved-symbols=ignore-in-shared-libs")
+  endif()
 endif()

@@ -364,7 +364,7 @@ def sources_built(tree):
         with open(path, encoding="utf-8") as gathered:
             built.update(os.path.realpath(source) for source in re.findall(r'#include "([^"]+)"', gathered.read()))
     needs_mpi = ("paceline/plugins/mpi/", "tests/processes/mpi_programs/")
-    needs_nccl = ("paceline/plugins/nccl/", "tests/plugins/nccl/")
+    needs_nccl = ("paceline/plugins/nccl/", "tests/plugins/nccl/", "paceline/plugins/cuda/", "tests/plugins/cuda/")
     needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "tests/programs/", "examples/")
     for folder in ("paceline", "tests", "examples", "bench"):
         for path in tree.files(folder, ".cpp"):

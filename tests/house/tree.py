@@ -8,13 +8,13 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "coordination", "mesh", "pipeline",
+    "core": ["base", "settings", "device", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "coordination", "mesh", "pipeline",
              "server", "schedule", "plan", "observe"],
     "linear": ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     "torch": ["bridge", "data", "optimizers", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel", "pipeline",
               "checkpointing"],
     "app": ["launch", "measure", "cli"],
-    "plugins": ["mpi", "nccl", "ucx"],
+    "plugins": ["cuda", "mpi", "nccl", "ucx"],
     "python": [],
 }
 USES = {"core": [], "linear": ["core"], "torch": ["core"], "app": ["core"], "plugins": ["core"], "python": ["core", "torch"]}
@@ -29,7 +29,7 @@ SUB_ROOMS = {
     ("core", "membership"): ["handshake", "store", "environment", "generation"],
     ("core", "compress"): ["kernels", "payload", "codecs", "averaging", "methods", "state", "menu"],
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call", "agreement",
-                             "engine", "carrier", "price", "group"],
+                             "staging", "engine", "carrier", "price", "group"],
     ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
     ("core", "server"): ["rules", "consistency", "table", "wire", "regions", "machine"],
     ("core", "schedule"): ["order", "simulation", "policies", "path", "replay", "adapt"],

@@ -12,8 +12,8 @@ namespace paceline {
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-// The place of a buffer. The present transports carry only host memory; they refuse `cuda` as
-// misuse.
+// The place of a buffer: the host's memory, or that of the CUDA device with this number, where
+// `stream` (a cudaStream_t; null: the usual one) writes and reads it.
 struct Memory {
   enum class Kind : std::uint8_t { host, cuda } kind = Kind::host;
   int device = 0;

@@ -9,6 +9,7 @@
 #include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/engine/engine_plugin.h"
 #include "paceline/core/collective/group/open_communicator.h"
+#include "paceline/core/device/device_plugin.h"
 #include "paceline/core/job/job_impl.h"
 #include "paceline/core/job/joining.h"
 #include "paceline/core/job/leaving.h"
@@ -147,9 +148,24 @@ Communicator& Job::world() {
          .profile = impl_->agreed_profile(),
          .engines = environment.engine.empty()
                         ? nullptr
-                        : collective::load_engine(environment.engine).value()});
+                        : collective::load_engine(environment.engine).value(),
+         .devices = [job = impl_.get()]() -> device::Devices& { return job->devices(); },
+         .all_on_device = impl_->all_on_device});
   }
   return *impl_->world;
+}
+
+device::Devices& Job::Impl::devices() {
+  const std::lock_guard lock(devices_mutex);
+  if (known_devices == nullptr) {
+    auto loaded = device::load_devices("cuda");
+    if (!loaded) {
+      throw_misuse(fmt::format("a buffer lies in device memory, which nothing carries here: {}",
+                               loaded.error().what));
+    }
+    known_devices = *loaded;
+  }
+  return *known_devices;
 }
 
 topology::Profile Job::Impl::agreed_profile() const {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "paceline/core/device/device.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/leaving.h"
@@ -38,7 +39,12 @@ class Job::Impl {
   // In rank 0, when no launcher of ours serves one.
   std::unique_ptr<membership::HostedStore> hosted_store;
   std::unique_ptr<membership::StoreClient> store;
-  std::string profile;  // rank 0's, as JSON: what all ranks choose by; empty: as built in
+  // In whose memory buffers may lie; found when one does. THROWS Error (misuse): there are none.
+  device::Devices& devices();
+  device::Devices* known_devices = nullptr;
+  std::mutex devices_mutex;
+  bool all_on_device = false;  // for tests: all buffers count as memory of device 0
+  std::string profile;         // rank 0's, as JSON: what all ranks choose by; empty: as built in
 
   topology::Profile agreed_profile() const;  // THROWS Error (misuse): the profile is none
 

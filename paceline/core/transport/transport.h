@@ -14,7 +14,8 @@
 // is one rank's own (shared_memory.h, private_memory.h, segment_table.h) and how much of it is left
 // (available_memory.h), a peer's ordinary memory (process_memory.h), the use of memory that peers
 // have lent (region_lease.h), what `paceline top` reads (status_page.h), and how lanes of a fabric
-// come about (fabric_plugin.h, fabric_driver.h).
+// come about (fabric_plugin.h, fabric_driver.h), and when to look at what has no descriptor
+// (naps.h).
 #pragma once
 
 #include "paceline/core/transport/fabric/fabric_driver.h"

@@ -13,6 +13,8 @@
 
 namespace paceline::collective {
 
+class StagedCall;  // staging/staged_call.h
+
 struct Request {
   Call call;
   Route route = Route::programs;
@@ -33,6 +35,8 @@ struct Request {
   std::uint64_t fingerprint = 0;
   Deadline deadline;
   std::shared_ptr<Work::State> work;
+  // Brings the input from a device and the output back to it; null: both lie on the host.
+  std::shared_ptr<StagedCall> staged;
 
   const Partition& output_chunks() const {
     return other_output_chunks.chunks.empty() ? input_chunks : other_output_chunks;

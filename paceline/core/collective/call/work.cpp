@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
@@ -74,6 +75,7 @@ void Work::State::keep(std::any what) {
 }
 
 void Work::State::finish(std::optional<Failure> failure) {
+  if (const auto detour = std::exchange(detour_, {}); detour && detour(failure)) return;
   if (TraceLog& trace = reactor_->trace(); trace.enabled()) {
     trace.record({TraceLane::operations, description, begin_ns_, TraceLog::now()});
   }

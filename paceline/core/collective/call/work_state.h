@@ -31,8 +31,13 @@ class Work::State {
   void on_done(std::function<void(const Result<>&)> callback);
   void keep(std::any what);
 
-  // THREAD: driver; once.
+  // THREAD: driver; once, or once more after a detour.
   void finish(std::optional<Failure> failure);
+  // finish() calls it first, once. True: the operation is not over yet, and finish() will be called
+  // again. Set before the operation may end.
+  void detour(std::function<bool(const std::optional<Failure>&)> detour) {
+    detour_ = std::move(detour);
+  }
 
   // Set on the driver before finish; read by callers once done.
   double total_weight = 0;
@@ -48,6 +53,7 @@ class Work::State {
   // Nanoseconds that callers of the group spent in wait.
   std::shared_ptr<std::atomic<std::int64_t>> waited_;
   const std::int64_t begin_ns_;
+  std::function<bool(const std::optional<Failure>&)> detour_;
   std::atomic<bool> done_ = false;
   std::mutex mutex_;
   std::optional<Failure> failure_;

@@ -1,14 +1,6 @@
 #include "paceline/core/collective/carrier/engine_carrier.h"
 
-#include <algorithm>
-
 namespace paceline::collective {
-namespace {
-
-// A look costs some microseconds: at the longest nap well under 1 % of a core.
-constexpr std::chrono::microseconds kShortestNap{20}, kLongestNap{2000};
-
-}  // namespace
 
 EngineCall engine_call(const Request& request) {
   const Call& call = request.call;
@@ -39,11 +31,10 @@ EngineCarrier::EngineCarrier(Engine& engine, transport::Reactor& reactor, const 
       members_(members),
       record_(record),
       on_done_(std::move(on_done)),
-      nap_(kShortestNap) {}
+      naps_(reactor) {}
 
 EngineCarrier::~EngineCarrier() {
   if (has_call_) reactor_.remove(*this);
-  if (timer_) reactor_.poller().cancel(*timer_);
 }
 
 Result<> EngineCarrier::begin(std::uint64_t, Request& request) {
@@ -89,14 +80,6 @@ bool EngineCarrier::poll() {
   const auto on_done = on_done_;  // ours may end with this
   on_done();
   return true;
-}
-
-void EngineCarrier::set_asleep(bool asleep) {
-  if (timer_) reactor_.poller().cancel(*timer_);
-  timer_.reset();
-  if (!asleep) return;
-  timer_ = reactor_.poller().after(nap_, [this] { timer_.reset(); });
-  nap_ = std::min<Clock::duration>(2 * nap_, kLongestNap);
 }
 
 }  // namespace paceline::collective

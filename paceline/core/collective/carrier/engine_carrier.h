@@ -7,12 +7,11 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 
 #include "paceline/core/collective/agreement/call_record.h"
 #include "paceline/core/collective/carrier/carrier.h"
 #include "paceline/core/collective/engine/engine.h"
-#include "paceline/core/transport/reactor/reactor.h"
+#include "paceline/core/transport/reactor/naps.h"
 
 namespace paceline::collective {
 
@@ -39,7 +38,7 @@ class EngineCarrier final : public Carrier, private transport::Pollable {
   Result<> hand_over();
   bool on_device() const { return request_->memory() != Memory::Kind::host; }
   bool poll() override;
-  void set_asleep(bool asleep) override;
+  void set_asleep(bool asleep) override { naps_.set_asleep(asleep); }
 
   Engine& engine_;
   transport::Reactor& reactor_;
@@ -49,8 +48,7 @@ class EngineCarrier final : public Carrier, private transport::Pollable {
   Request* request_ = nullptr;
   bool has_call_ = false;  // the engine
   bool is_over_ = false;
-  Clock::duration nap_;
-  std::optional<transport::Poller::TimerId> timer_;
+  transport::Naps naps_;
 };
 
 }  // namespace paceline::collective

@@ -10,6 +10,7 @@
 #include "paceline/core/collective/engine/enlist.h"
 #include "paceline/core/collective/group/communicator_impl.h"
 #include "paceline/core/collective/program/contract.h"
+#include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline {
 
@@ -127,6 +128,8 @@ Communicator::Impl::Impl(collective::Opening opening)
       timeout(opening.timeout),
       profile(opening.profile),
       engines(opening.engines),
+      devices(opening.devices),
+      all_on_device(opening.all_on_device),
       group(opened_group(opening)),
       rank(group->members().rank()),
       size(group->members().size()),
@@ -199,12 +202,13 @@ bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dt
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
+  if (is_staged(request)) stage(request);
   request.route =
       collective::choose_route(route_facts, request, algorithm, [&] { return prices_of(call); });
   if (is_posted(request.route)) {
     call.algorithm = algorithm;
     request.fingerprint = fingerprint(call);
-    if (BoardCarrier::is_short(call) && group->try_at_once(request))
+    if (BoardCarrier::is_short(call) && !request.staged && group->try_at_once(request))
       return Work::over_at_once(size);
     algorithm = {};  // a program carries the call where this rank cannot post it
   }
@@ -222,7 +226,7 @@ Work Communicator::Impl::exchange(Request request, const OperationOptions& optio
   const ConstBuffer in = request.input;
   std::shared_ptr<std::vector<std::byte>> copy;
   // A part that arrives from one rank may lie where the part for another rank has to leave from.
-  if (in.data == request.output.data && in.count > 0) {
+  if (in.data == request.output.data && in.count > 0 && !is_staged(request)) {
     check_host_memory(in, "all_to_all in place");
     copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
     request.input.data = copy->data();
@@ -230,6 +234,51 @@ Work Communicator::Impl::exchange(Request request, const OperationOptions& optio
   const Work work = submit(std::move(request), options.algorithm, options.within);
   if (copy) work.keep(std::move(copy));
   return work;
+}
+
+// --- buffers on devices --------------------------------------------------------------------------
+
+bool Communicator::Impl::is_staged(const Request& request) const {
+  if (!devices || request.call.operation == Operation::barrier) return false;
+  const bool by_engine = engines != nullptr && engines->traits().memory == Memory::Kind::cuda;
+  return all_on_device || (request.memory() != Memory::Kind::host && !by_engine);
+}
+
+std::shared_ptr<collective::StagingArea> Communicator::Impl::staging_area(int device) {
+  device::Devices& known = devices();
+  PACELINE_CHECK(device >= 0 && device < known.count(),
+                 "a buffer is said to lie on device {}, and this process sees {} devices", device,
+                 known.count());
+  const std::lock_guard lock(mutex);
+  auto& area = staging_areas[device];
+  if (!area) {
+    area =
+        std::make_shared<collective::StagingArea>(known.device(device), [this](std::size_t bytes) {
+          return membership::allocate(group->reactor(), group->members().shared_generation(),
+                                      bytes);
+        });
+  }
+  return area;
+}
+
+void Communicator::Impl::stage(Request& request) {
+  const Call& call = request.call;
+  const ConstBuffer& known = request.input.count > 0 ? request.input : ConstBuffer(request.output);
+  PACELINE_CHECK(all_on_device || request.input.count == 0 || request.output.count == 0 ||
+                     (request.input.memory.kind == request.output.memory.kind &&
+                      request.input.memory.device == request.output.memory.device),
+                 "{}: input and output lie in different memory; both must be in that of one device",
+                 to_string(call));
+  const bool is_root = call.root == rank;
+  request.staged = std::make_shared<collective::StagedCall>(
+      staging_area(all_on_device ? 0 : known.memory.device),
+      collective::DeviceBuffers{.input = request.input,
+                                .output = request.output,
+                                .brings_input = call.operation != Operation::broadcast || is_root,
+                                .takes_output = call.operation != Operation::broadcast || !is_root,
+                                .must_be_apart = call.operation == Operation::all_to_all});
+  request.input = request.staged->input();
+  request.output = request.staged->output();
 }
 
 collective::Shape Communicator::Impl::shape_with_root(int root) const {

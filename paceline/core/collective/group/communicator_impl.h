@@ -13,6 +13,8 @@
 #include "paceline/core/collective/group/open_communicator.h"
 #include "paceline/core/collective/price/board_cost.h"
 #include "paceline/core/collective/price/choice.h"
+#include "paceline/core/collective/staging/staging_area.h"
+#include "paceline/core/device/device.h"
 
 namespace paceline {
 class Communicator::Impl {
@@ -38,6 +40,8 @@ class Communicator::Impl {
   const std::chrono::milliseconds timeout;
   const topology::Profile profile;  // the same on all ranks
   collective::EngineLibrary* const engines;
+  const std::function<device::Devices&()> devices;
+  const bool all_on_device;
   const std::shared_ptr<collective::Group> group;
   std::shared_ptr<Family> family = std::make_shared<Family>();
   void join(std::shared_ptr<Family> other);
@@ -72,6 +76,9 @@ class Communicator::Impl {
 
  private:
   void choose_engine(collective::Request& request) const;
+  bool is_staged(const collective::Request& request) const;
+  void stage(collective::Request& request);
+  std::shared_ptr<collective::StagingArea> staging_area(int device);
   void choose_program(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<const collective::ProgramPlan> plan(const collective::Algorithm& algorithm,
                                                       int root);
@@ -79,7 +86,8 @@ class Communicator::Impl {
   std::mutex mutex;
   std::map<std::pair<const collective::Algorithm*, int>,
            std::shared_ptr<const collective::ProgramPlan>>
-      plans;  // by algorithm and root
+      plans;                                                              // by algorithm and root
+  std::map<int, std::shared_ptr<collective::StagingArea>> staging_areas;  // by device
   // Prices by length and one rounding.
   std::map<std::pair<std::size_t, bool>, collective::RoutePrices> route_prices;
 };

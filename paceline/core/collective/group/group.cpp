@@ -34,6 +34,13 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       share_memory_(RouteFacts::of(members_, nullptr).shares_memory),
       board_(members_, id, traffic_),
       links_(members_, id, traffic_),
+      staged_(
+          *reactor_, [this] { begin_next(); },
+          [this](const Failure& why) {
+            generation().fail(members_.failure(
+                why.fault, fmt::format("{} waits {}", members_.name(members_.rank()), why.what),
+                {members_.rank()}));
+          }),
       context_{.members = members_,
                .group = id,
                .group_name = name_,
@@ -111,11 +118,32 @@ bool Group::try_at_once(Request& request) {
 void Group::begin(Request request) {
   if (const auto failure = generation().failure()) return request.work->finish(*failure);
   queued_until_ = queued_until_.sooner(request.deadline);
+  if (request.staged) stage(request);
   queue_.push_back(std::move(request));
   be_looked_at();
   note_activity();
-  if (current_) arm_timer();  // it may be due before what it waits behind
+  if (current_ || !may_begin(queue_.front()))
+    arm_timer();  // it may be due before what it waits for
   else begin_next();
+}
+
+// What ends on the host has still to come back to the device.
+void Group::stage(const Request& request) {
+  staged_.await_input(request.staged, *request.work, request.deadline);
+  request.work->detour([this, call = request.staged, deadline = request.deadline,
+                        weak = std::weak_ptr(request.work)](const std::optional<Failure>& why) {
+    const auto work = weak.lock();
+    if (why || !work) {
+      call->settle();
+      return false;
+    }
+    staged_.bring_back(call, work, deadline);
+    return true;
+  });
+}
+
+bool Group::may_begin(const Request& request) const {
+  return !request.staged || request.staged->is_here();
 }
 
 void Group::begin(PointToPoint::Transfer transfer,
@@ -129,7 +157,7 @@ void Group::begin(PointToPoint::Transfer transfer,
 }
 
 void Group::begin_next() {
-  while (!current_ && !queue_.empty() && !generation().failure()) {
+  while (!current_ && !queue_.empty() && may_begin(queue_.front()) && !generation().failure()) {
     current_ =
         std::make_unique<ActiveOperation>(context_, next_sequence_++, std::move(queue_.front()));
     queue_.pop_front();

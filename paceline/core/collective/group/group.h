@@ -13,6 +13,7 @@
 #include "paceline/core/collective/carrier/link_carrier.h"
 #include "paceline/core/collective/carrier/point_to_point.h"
 #include "paceline/core/collective/group/active_operation.h"
+#include "paceline/core/collective/staging/staged_calls.h"
 
 namespace paceline::collective {
 
@@ -80,6 +81,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   };
   Result<> take(int peer, const transport::FrameHeader& header, Bytes payload, Delivery delivery);
   void begin(Request request);
+  void stage(const Request& request);
+  bool may_begin(const Request& request) const;
   void begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
   void begin_next();
   void end_current_if_done();
@@ -99,6 +102,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void unwind();
   std::string whom_it_waits_for() const;
   std::string silent_hosts() const;
+  bool is_busy() const;
   void note_activity();
   void arm_timer();
   std::uint64_t movement() const;
@@ -120,6 +124,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   const bool share_memory_;  // all members
   BoardCarrier board_;       // if they do
   LinkCarrier links_;        // else
+  StagedCalls staged_;
   const OperationContext context_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this

@@ -25,6 +25,7 @@ void Group::failed(const Failure& why) {
   const auto queue = std::move(queue_);
   queue_.clear();
   for (const Request& request : queue) request.work->finish(why);
+  staged_.failed(why);
   point_to_point_.failed(why);
   note_activity();
 }
@@ -84,7 +85,7 @@ void Group::open() {
 
 void Group::close(bool unwinds) {
   reactor_->run([this, unwinds] {
-    const bool busy = current_ || !queue_.empty() || !point_to_point_.idle();
+    const bool busy = is_busy();
     if (busy && unwinds) unwind();
     if (busy && !generation().failure()) {
       generation().fail(
@@ -115,8 +116,12 @@ void Group::unwind() {
 
 // --- time ----------------------------------------------------------------------------------------
 
+bool Group::is_busy() const {
+  return current_ || !queue_.empty() || !point_to_point_.idle() || !staged_.idle();
+}
+
 void Group::note_activity() {
-  const bool active = current_ || !queue_.empty() || !point_to_point_.idle();
+  const bool active = is_busy();
   if (active && !active_since_) active_since_ = Clock::now();
   if (!active && active_since_) {
     traffic_.in_flight += Clock::now() - *active_since_;
@@ -145,8 +150,9 @@ Clock::time_point Group::asks_at() const {
 // One timer for all: a due one looks what is late, and is set again only while something is in
 // flight.
 void Group::arm_timer() {
-  Deadline next = point_to_point_.next_deadline();
+  Deadline next = point_to_point_.next_deadline().sooner(staged_.next_deadline());
   if (!queue_.empty()) next = next.sooner(queued_until_);
+  if (!staged_.idle()) next = next.sooner(Deadline::in(stall_time_ / kLooksInAStall));
   if (current_) {
     next = next.sooner(current_->request().deadline);
     if (current_->may_ask_all()) next = next.sooner(Deadline::at(asks_at()));
@@ -224,6 +230,12 @@ void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
   if (auto late = point_to_point_.overdue(now)) return generation().fail(std::move(*late));
+  if (auto late = staged_.overdue(now)) {
+    late->what = fmt::format("deadline: {} waits {}", members_.name(members_.rank()), late->what);
+    return generation().fail(members_.failure(late->fault, late->what, {members_.rank()}));
+  }
+  for (const std::string& call : staged_.stalled(now, stall_time_))
+    tell_stall(fmt::format("{} waits in {}", members_.name(members_.rank()), call));
   for (const std::string& transfer : point_to_point_.stalled(now, stall_time_))
     tell_stall(fmt::format("{} waits in {}", members_.name(members_.rank()), transfer));
   if (current_ && current_->may_ask_all() && now >= asks_at()) {

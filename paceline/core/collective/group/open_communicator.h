@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/group.h"
+#include "paceline/core/device/device.h"
 #include "paceline/core/topology/profile.h"
 #include "paceline/core/transport/reactor/reactor.h"
 
@@ -28,6 +30,11 @@ struct Opening {
   std::chrono::milliseconds stall_time = Group::kUsualStallTime;  // a wait of this length is told
   topology::Profile profile = {};                                 // the same on all members
   EngineLibrary* engines = nullptr;  // whose engine carries the collectives; nullptr: programs do
+  // The devices in whose memory buffers may lie, which outlive the group: asked for when one does.
+  // It THROWS Error (misuse) that tells why there are none. Empty: there are none.
+  std::function<device::Devices&()> devices = {};
+  // For tests: all buffers count as memory of device 0, whatever their callers say.
+  bool all_on_device = false;
 };
 
 // With an engine it blocks until all members are here. THROWS Error: what enlist (enlist.h) throws.

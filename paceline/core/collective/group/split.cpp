@@ -81,7 +81,9 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
                                      .timeout = impl_->timeout,
                                      .stall_time = impl_->group->stall_time(),
                                      .profile = impl_->profile,
-                                     .engines = impl_->engines});
+                                     .engines = impl_->engines,
+                                     .devices = impl_->devices,
+                                     .all_on_device = impl_->all_on_device});
   made->impl_->join(impl_->family);
   return made;
 }

@@ -1,0 +1,111 @@
+#include "paceline/core/collective/staging/staged_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace paceline::collective {
+
+StagedCalls::StagedCalls(transport::Reactor& reactor, std::function<void()> on_input,
+                         std::function<void(Failure)> on_failure)
+    : reactor_(reactor),
+      on_input_(std::move(on_input)),
+      on_failure_(std::move(on_failure)),
+      naps_(reactor) {}
+
+StagedCalls::~StagedCalls() {
+  if (!waits_.empty()) reactor_.remove(*this);
+}
+
+void StagedCalls::add(Wait wait) {
+  if (waits_.empty()) {
+    reactor_.add(*this);
+    set_asleep(reactor_.is_asleep());
+  }
+  naps_.begin_anew();
+  waits_.push_back(std::move(wait));
+}
+
+void StagedCalls::await_input(std::shared_ptr<StagedCall> call, const Work::State& work,
+                              Deadline deadline) {
+  add({.call = std::move(call), .description = work.description, .deadline = deadline});
+}
+
+void StagedCalls::bring_back(std::shared_ptr<StagedCall> call, std::shared_ptr<Work::State> work,
+                             Deadline deadline) {
+  const auto begun = call->begin_return();
+  const std::string description = work->description;
+  add({.call = std::move(call),
+       .work = std::move(work),
+       .description = description,
+       .deadline = deadline});
+  if (!begun) on_failure_(begun.error());
+}
+
+Result<bool> StagedCalls::is_over(Wait& wait) {
+  return wait.work ? wait.call->has_returned() : wait.call->look_for_input();
+}
+
+bool StagedCalls::poll() {
+  std::vector<Wait> over;
+  for (Wait& wait : waits_) {
+    auto is_over = this->is_over(wait);
+    if (!is_over) {
+      on_failure_(is_over.error());
+      return true;
+    }
+    if (*is_over) over.push_back(std::move(wait));
+  }
+  if (over.empty()) return false;
+  std::erase_if(waits_, [](const Wait& wait) { return wait.call == nullptr; });
+  if (waits_.empty()) reactor_.remove(*this);
+  bool has_input = false;
+  for (const Wait& wait : over) {
+    if (wait.work) wait.work->finish(std::nullopt);
+    else has_input = true;
+  }
+  if (has_input) on_input_();
+  return true;
+}
+
+Deadline StagedCalls::next_deadline() const {
+  Deadline next;
+  for (const Wait& wait : waits_) next = next.sooner(wait.deadline);
+  return next;
+}
+
+std::string StagedCalls::text_of(const Wait& wait) {
+  return fmt::format("{} for {} to copy the {}", wait.description, wait.call->device(),
+                     wait.work ? "output back" : "input to the host");
+}
+
+std::optional<Failure> StagedCalls::overdue(Clock::time_point now) const {
+  const auto late =
+      std::ranges::find_if(waits_, [now](const Wait& wait) { return wait.deadline.passed(now); });
+  if (late == waits_.end()) return std::nullopt;
+  return Failure{Fault::timed_out,
+                 fmt::format("in {}; look at what else was given to that device", text_of(*late)),
+                 {}};
+}
+
+std::vector<std::string> StagedCalls::stalled(Clock::time_point now, Clock::duration patience) {
+  std::vector<std::string> texts;
+  for (Wait& wait : waits_) {
+    if (wait.is_told || now < wait.since + patience) continue;
+    wait.is_told = true;
+    texts.push_back(text_of(wait));
+  }
+  return texts;
+}
+
+void StagedCalls::failed(const Failure& why) {
+  if (waits_.empty()) return;
+  reactor_.remove(*this);
+  for (const Wait& wait : std::exchange(waits_, {})) {
+    if (!wait.work) continue;  // it stands in the group's queue
+    wait.call->settle();
+    wait.work->finish(why);
+  }
+}
+
+}  // namespace paceline::collective

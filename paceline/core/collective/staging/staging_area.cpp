@@ -1,0 +1,82 @@
+#include "paceline/core/collective/staging/staging_area.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <thread>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/deadline.h"
+
+namespace paceline::collective {
+namespace {
+
+constexpr std::size_t kShortest = 64 << 10;
+constexpr std::chrono::seconds kLongestWait{1};
+
+template <typename Value>
+Value must(Result<Value> result) {
+  if (!result) throw Error(result.error());
+  return *std::move(result);
+}
+
+}  // namespace
+
+StagingArea::StagingArea(device::Device& device, Allocate allocate)
+    : device_(device), allocate_(std::move(allocate)) {
+  down_ = must(device_.make_stream());
+  up_ = must(device_.make_stream());
+}
+
+bool StagingArea::Place::is_quiet() const {
+  return std::ranges::all_of(std::array{here.get(), returned.get()}, [](device::Event* event) {
+    auto passed = event->has_passed();
+    return !passed || *passed;
+  });
+}
+
+StagingArea::~StagingArea() {
+  const Deadline deadline = Deadline::in(kLongestWait);
+  bool are_quiet = true;
+  for (auto& place : free_) {
+    while (!place->is_quiet() && !deadline.passed()) std::this_thread::yield();
+    if (place->is_quiet()) {
+      device_.unregister_host(place->memory.bytes());
+    } else {
+      are_quiet = false;
+      static_cast<void>(place.release());
+    }
+  }
+  if (!are_quiet) return;
+  device_.end_stream(down_);
+  device_.end_stream(up_);
+}
+
+std::unique_ptr<StagingArea::Place> StagingArea::take(std::size_t bytes) {
+  const std::size_t length = std::bit_ceil(std::max(bytes, kShortest));
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(free_, [length](const auto& one) {
+      return one->memory.size() == length && one->is_quiet();
+    });
+    if (found != free_.end()) {
+      auto place = std::move(*found);
+      free_.erase(found);
+      return place;
+    }
+  }
+  auto place = std::make_unique<Place>();
+  place->called = must(device_.make_event());
+  place->here = must(device_.make_event());
+  place->returned = must(device_.make_event());
+  place->memory = allocate_(length);
+  must(device_.register_host(place->memory.bytes()));
+  return place;
+}
+
+void StagingArea::give_back(std::unique_ptr<Place> place) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(place));
+}
+
+}  // namespace paceline::collective

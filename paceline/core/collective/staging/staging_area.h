@@ -1,0 +1,59 @@
+// StagingArea: the way between a device and the host for the calls of one group: a stream for each
+// direction, and memory that peers reach and that the device knows.
+//
+// Places are kept for later calls, because memory is slow to allocate and to register (3.6 ms for
+// 64 MiB on an H200).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "paceline/core/device/device.h"
+#include "paceline/core/membership/generation/allocation.h"
+
+namespace paceline::collective {
+
+// THREAD: any.
+class StagingArea {
+ public:
+  using Allocate = std::function<Allocation(std::size_t bytes)>;
+
+  // The memory and the events of one call.
+  struct Place {
+    // Whether the device neither reads nor writes the memory any more. One that fails does not.
+    bool is_quiet() const;
+
+    Allocation memory;
+    std::unique_ptr<device::Event> called;    // what the caller's streams had been given
+    std::unique_ptr<device::Event> here;      // the input is on the host
+    std::unique_ptr<device::Event> returned;  // the output is on the device
+  };
+
+  // `device` outlives it. THROWS Error (io): the device makes no streams.
+  StagingArea(device::Device& device, Allocate allocate);
+  // REQUIRES: all places were given back. Memory that the device has not let go of within a second
+  // is not freed.
+  ~StagingArea();
+
+  device::Device& device() { return device_; }
+  device::Stream down() const { return down_; }
+  device::Stream up() const { return up_; }
+
+  // A place of at least `bytes`. THROWS Error (io): there is not enough memory, or the device does
+  // not register it or makes no events.
+  std::unique_ptr<Place> take(std::size_t bytes);
+  // It is taken again when it is quiet.
+  void give_back(std::unique_ptr<Place> place);
+
+ private:
+  device::Device& device_;
+  const Allocate allocate_;
+  device::Stream down_ = nullptr, up_ = nullptr;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Place>> free_;
+};
+
+}  // namespace paceline::collective

@@ -1,0 +1,273 @@
+// Calls whose buffers lie in a device's memory, over a double whose streams work as late as they
+// may (tests/support/late_device.h). Covers all of staging/.
+#include "paceline/core/collective/staging/staged_call.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "paceline/core/job/use_devices.h"
+#include "tests/core/collective/worlds.h"
+#include "tests/support/conformance.h"
+#include "tests/support/late_device.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+
+namespace paceline::collective::testing {
+namespace {
+
+using test::DeviceMemory;
+using test::LateDevice;
+using test::LateDevices;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct World {
+  bool share_memory = true, reproducible = true;
+  bool all_on_device = false;
+  std::chrono::milliseconds timeout = 60s;
+};
+
+void run_with(LateDevices& devices, int ranks, const World& world,
+              const std::function<void(Job&)>& body) {
+  const LocalWorldOptions options{.share_memory = world.share_memory,
+                                  .reproducible = world.reproducible,
+                                  .operation_timeout = world.timeout};
+  run_ranks(ranks, options, [&](Job& job) {
+    job::use_devices(job, devices, world.all_on_device);
+    body(job);
+  });
+}
+
+// --- the claims ----------------------------------------------------------------------------------
+
+class StagedConformance : public ::testing::TestWithParam<std::tuple<bool, test::Claim>> {};
+
+// The callers' memory counts as a device's.
+TEST_P(StagedConformance, Holds) {
+  const auto& [share_memory, claim] = GetParam();
+  for (const int ranks : kSanitized ? std::vector{3} : std::vector{2, 3, 5}) {
+    SCOPED_TRACE(fmt::format("{} ranks", ranks));
+    LateDevices devices(test::seed(4401));
+    devices.device(0).let_host_memory_pass(true);
+    run_with(devices, ranks,
+             {.share_memory = share_memory, .reproducible = false, .all_on_device = true},
+             [&claim = claim](Job& job) { claim.check(job, job.world()); });
+    EXPECT_EQ(devices.device(0).registered(), 0U);
+    EXPECT_EQ(devices.device(0).streams(), 0);
+    EXPECT_EQ(devices.device(0).live_events(), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, StagedConformance,
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::ValuesIn(test::conformance().begin(),
+                                                                test::conformance().end())),
+                         [](const auto& one) {
+                           return fmt::format("{}_{}", std::get<0>(one.param) ? "Shm" : "Tcp",
+                                              std::get<1>(one.param).name);
+                         });
+
+// --- streams -------------------------------------------------------------------------------------
+
+// A vector of floats in a device's memory.
+struct OnDevice {
+  OnDevice(LateDevice& device, std::size_t count, device::Stream stream)
+      : memory(device, count * sizeof(float)), count(count), stream(stream) {}
+  Buffer buffer() const {
+    return {memory.data(),
+            count,
+            Dtype::f32,
+            {.kind = Memory::Kind::cuda, .device = 0, .stream = stream}};
+  }
+  void write(const std::vector<float>& values) const {
+    std::memcpy(memory.on_host().data(), values.data(), count * sizeof(float));
+  }
+  std::vector<float> read() const {
+    std::vector<float> values(count);
+    std::memcpy(values.data(), memory.on_host().data(), count * sizeof(float));
+    return values;
+  }
+  DeviceMemory memory;
+  std::size_t count;
+  device::Stream stream;
+};
+
+std::vector<float> drawn(std::mt19937_64& draw, std::size_t count) {
+  std::vector<float> values(count);
+  for (float& value : values) value = std::normal_distribution<float>()(draw);
+  return values;
+}
+
+// Each rank's stream writes the inputs and reads the outputs of several calls, which are in flight
+// together, as late as it may. Returns what the streams have read, of all ranks.
+std::vector<std::vector<float>> run_calls(std::uint64_t seed, int ranks, bool on_device,
+                                          bool share_memory) {
+  std::vector<std::vector<float>> read(static_cast<std::size_t>(ranks));
+  LateDevices devices(seed);
+  run_with(devices, ranks, {.share_memory = share_memory}, [&](Job& job) {
+    std::mt19937_64 draw(seed), own_draw(seed + 17 * static_cast<std::uint64_t>(job.rank() + 1));
+    LateDevice& device = devices.device(0);
+    const device::Stream stream = device.make_stream().value();
+    std::vector<float>& seen = read[static_cast<std::size_t>(job.rank())];
+    for (int round = 0; round < 3; ++round) {
+      const auto count = std::uniform_int_distribution<std::size_t>(1, 3000)(draw);
+      const int root = std::uniform_int_distribution<int>(0, ranks - 1)(draw);
+      const std::vector<float> values = drawn(own_draw, count);
+      const auto all = count * static_cast<std::size_t>(ranks);
+      if (!on_device) {
+        std::vector<float> sum = values, told = values, gathered(all);
+        const Work works[] = {job.world().all_reduce(buffer_of(sum)),
+                              job.world().broadcast(buffer_of(told), root),
+                              job.world().all_gather(const_buffer_of(values), buffer_of(gathered))};
+        for (const Work& work : works) work.wait();
+        for (const auto* one : {&sum, &told, &gathered})
+          seen.insert(seen.end(), one->begin(), one->end());
+        continue;
+      }
+      const OnDevice sum(device, count, stream), told(device, count, stream),
+          input(device, count, stream), gathered(device, all, stream);
+      for (const OnDevice* one : {&sum, &told, &input})
+        device.give(stream, [=] { one->write(values); });
+      const Work works[] = {job.world().all_reduce(sum.buffer()),
+                            job.world().broadcast(told.buffer(), root),
+                            job.world().all_gather(input.buffer(), gathered.buffer())};
+      for (const Work& work : works) work.wait();
+      for (const OnDevice* one : {&sum, &told, &gathered}) {
+        const auto values_read = one->read();
+        seen.insert(seen.end(), values_read.begin(), values_read.end());
+      }
+    }
+    job.world().barrier().wait();
+    device.finish(stream);
+    device.end_stream(stream);
+  });
+  return read;
+}
+
+TEST(StagedCalls, HaveTheBitsOfHostMemoryHoweverLateStreamsAre) {
+  const int seeds = test::is_nightly() ? 1000 : kSanitized ? 10 : 60;
+  for (int i = 0; i < seeds; ++i) {
+    const std::uint64_t seed = test::seed(4400) + static_cast<std::uint64_t>(i);
+    const int ranks = 2 + i % 4;
+    SCOPED_TRACE(fmt::format("seed {}, {} ranks", seed, ranks));
+    ASSERT_EQ(run_calls(seed, ranks, true, i % 2 == 0), run_calls(seed, ranks, false, i % 2 == 0));
+  }
+}
+
+// A kernel that the caller's stream has still to run reads the output as it was.
+TEST(StagedCalls, AnOutputChangesAfterWhatItsStreamWasGivenBefore) {
+  LateDevices devices(test::seed(4401));
+  run_with(devices, 2, {}, [&](Job& job) {
+    LateDevice& device = devices.device(0);
+    const device::Stream stream = device.make_stream().value();
+    const OnDevice input(device, 100, stream), output(device, 100, stream);
+    input.write(std::vector<float>(100, 1));
+    output.write(std::vector<float>(100, 7));
+    std::vector<float> before;
+    device.give(stream, [&] { before = output.read(); });
+    job.world().all_reduce(input.buffer(), output.buffer()).wait();
+    EXPECT_EQ(before, std::vector<float>(100, 7));
+    EXPECT_EQ(output.read(), std::vector<float>(100, 2));
+    job.world().barrier().wait();
+    device.end_stream(stream);
+  });
+}
+
+TEST(StagedCalls, GoTogetherWithRanksWhoseBuffersLieOnTheHost) {
+  for (const std::size_t count : {1U, 100U, 100000U}) {
+    for (const int ranks : {2, 3, 8}) {
+      SCOPED_TRACE(fmt::format("{} elements, {} ranks", count, ranks));
+      LateDevices devices(test::seed(4401));
+      std::vector<std::vector<float>> sums(static_cast<std::size_t>(ranks));
+      run_with(devices, ranks, {}, [&](Job& job) {
+        std::mt19937_64 draw(static_cast<std::uint64_t>(job.rank()));
+        std::vector<float> values = drawn(draw, count);
+        std::vector<float>& sum = sums[static_cast<std::size_t>(job.rank())];
+        if (job.rank() % 2 == 0) {
+          const OnDevice memory(devices.device(0), count, nullptr);
+          memory.write(values);
+          job.world().all_reduce(memory.buffer()).wait();
+          sum = memory.read();
+          return;
+        }
+        job.world().all_reduce(buffer_of(values)).wait();
+        sum = values;
+      });
+      for (const auto& sum : sums) EXPECT_EQ(sum, sums[0]);
+    }
+  }
+}
+
+// --- ends ----------------------------------------------------------------------------------------
+
+TEST(StagedCalls, ADeviceThatDoesNotGoOnIsNamedAtTheDeadline) {
+  LateDevices devices(test::seed(4401));
+  devices.device(0).hang(true);
+  run_with(devices, 1, {.timeout = 300ms}, [&](Job& job) {
+    const OnDevice memory(devices.device(0), 100, nullptr);
+    devices.device(0).give(nullptr, [] {});
+    const Failure failure = failure_of([&] { job.world().all_reduce(memory.buffer()).wait(); });
+    EXPECT_EQ(failure.fault, Fault::timed_out);
+    EXPECT_THAT(failure.what, AllOf(HasSubstr("all_reduce f32[100] sum"), HasSubstr("late:0"),
+                                    HasSubstr("input to the host")));
+    devices.device(0).hang(false);
+  });
+}
+
+TEST(StagedCalls, ADeviceThatFailsEndsTheCallWithItsText) {
+  LateDevices devices(test::seed(4401));
+  run_with(devices, 2, {}, [&](Job& job) {
+    const OnDevice memory(devices.device(0), 100, nullptr);
+    job.world().all_reduce(memory.buffer()).wait();
+    job.world().barrier().wait();
+    if (job.rank() == 0) {
+      devices.device(0).break_down("an illegal address");
+      const Failure failure = failure_of([&] { job.world().all_reduce(memory.buffer()).wait(); });
+      EXPECT_THAT(failure.what, HasSubstr("late:0: an illegal address"));
+      devices.device(0).break_down("");
+    }
+  });
+}
+
+TEST(StagedCalls, NobodyUsesTheBuffersOfACallThatFailed) {
+  LateDevices devices(test::seed(4401));
+  run_with(devices, 2, {}, [&](Job& job) {
+    auto memory = std::make_unique<OnDevice>(devices.device(0), 100000, nullptr);
+    if (job.rank() == 1) return job.world().abort("enough");
+    const Failure failure = failure_of([&] { job.world().all_reduce(memory->buffer()).wait(); });
+    EXPECT_THAT(failure.what, HasSubstr("enough"));
+    memory.reset();  // a copy that came later would write where nothing is
+    devices.device(0).finish(nullptr);
+  });
+}
+
+// --- refusals ------------------------------------------------------------------------------------
+
+TEST(StagedCalls, MemoryThatIsNotTheDevicesIsRefused) {
+  LateDevices devices(test::seed(4401), 2);
+  run_with(devices, 1, {}, [&](Job& job) {
+    std::vector<float> host(10);
+    const auto refusal = [&](Memory memory, float* data) {
+      const Buffer buffer{reinterpret_cast<std::byte*>(data), 10, Dtype::f32, memory};
+      return failure_of([&] { job.world().all_reduce(buffer).wait(); });
+    };
+    const Failure on_host = refusal({.kind = Memory::Kind::cuda, .device = 0}, host.data());
+    EXPECT_EQ(on_host.fault, Fault::misuse);
+    EXPECT_THAT(on_host.what, AllOf(HasSubstr("late:0"), HasSubstr("it lies on the host")));
+    const OnDevice memory(devices.device(0), 10, nullptr);
+    auto* const data = reinterpret_cast<float*>(memory.memory.data());
+    EXPECT_THAT(refusal({.kind = Memory::Kind::cuda, .device = 2}, data).what,
+                AllOf(HasSubstr("device 2"), HasSubstr("sees 2 devices")));
+    EXPECT_THAT(refusal({.kind = Memory::Kind::cuda, .device = 1}, data).what, HasSubstr("late:1"));
+    const ConstBuffer input{
+        memory.memory.data(), 10, Dtype::f32, {.kind = Memory::Kind::cuda, .device = 0}};
+    EXPECT_THAT(failure_of([&] { job.world().all_reduce(input, buffer_of(host)).wait(); }).what,
+                HasSubstr("both must be in that of one device"));
+  });
+}
+
+}  // namespace
+}  // namespace paceline::collective::testing

@@ -1,0 +1,175 @@
+// CUDA's devices on a double of the driver, whose devices are memory of this process and whose
+// streams work at once. Streams that are late: tests/core/collective/staging/staged_call_test.cpp.
+#include "paceline/plugins/cuda/devices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "paceline/core/job/use_devices.h"
+#include "tests/core/collective/worlds.h"
+#include "tests/support/conformance.h"
+#include "tests/support/misuse.h"
+
+namespace paceline::cuda {
+namespace {
+
+using collective::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+// The state of the double; one test at a time.
+std::atomic<int> devices_seen = 2, contexts = 0, objects = 0;
+std::atomic<CUresult> answer = CUDA_SUCCESS;  // to a copy
+thread_local int entered = 0;
+
+template <typename Handle>
+CUresult make(Handle* handle) {
+  if (entered == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  ++objects;
+  *handle = reinterpret_cast<Handle>(new int);
+  return CUDA_SUCCESS;
+}
+template <typename Handle>
+CUresult end(Handle handle) {
+  if (entered == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  --objects;
+  delete reinterpret_cast<int*>(handle);
+  return CUDA_SUCCESS;
+}
+CUresult in_context() {
+  return entered > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+Driver fake_driver() {
+  return {
+      .init = [](unsigned int) { return devices_seen < 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; },
+      .count_devices =
+          [](int* count) {
+            *count = devices_seen;
+            return CUDA_SUCCESS;
+          },
+      .get_device =
+          [](CUdevice* device, int number) {
+            *device = number;
+            return CUDA_SUCCESS;
+          },
+      .retain_context =
+          [](CUcontext* context, CUdevice) {
+            ++contexts;
+            *context = reinterpret_cast<CUcontext>(1);
+            return CUDA_SUCCESS;
+          },
+      .push_context =
+          [](CUcontext) {
+            ++entered;
+            return CUDA_SUCCESS;
+          },
+      .pop_context =
+          [](CUcontext*) {
+            --entered;
+            return CUDA_SUCCESS;
+          },
+      .create_stream = [](CUstream* stream, unsigned int) { return make(stream); },
+      .destroy_stream = [](CUstream stream) { return end(stream); },
+      .create_event = [](CUevent* event, unsigned int) { return make(event); },
+      .destroy_event = [](CUevent event) { return end(event); },
+      .record_event = [](CUevent, CUstream) { return in_context(); },
+      .query_event = [](CUevent) { return in_context(); },
+      .wait_event = [](CUstream, CUevent, unsigned int) { return in_context(); },
+      .copy =
+          [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+            if (answer != CUDA_SUCCESS) return answer.load();
+            std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+            return in_context();
+          },
+      .register_host = [](void*, std::size_t, unsigned int) { return in_context(); },
+      .unregister_host = [](void*) { return in_context(); },
+      .get_attribute =
+          [](void* into, CUpointer_attribute what, CUdeviceptr) {
+            if (what == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+              *static_cast<CUmemorytype*>(into) = CU_MEMORYTYPE_DEVICE;
+            else *static_cast<int*>(into) = 0;
+            return CUDA_SUCCESS;
+          },
+      .text_of =
+          [](CUresult, const char** text) {
+            *text = "an illegal memory access was encountered";
+            return CUDA_SUCCESS;
+          },
+  };
+}
+
+class CudaDevices : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    devices_seen = 2;
+    contexts = objects = 0;
+    answer = CUDA_SUCCESS;
+  }
+  void TearDown() override { EXPECT_EQ(objects, 0); }
+
+  void run_with(device::Devices& devices, int ranks, const std::function<void(Job&)>& body) const {
+    const LocalWorldOptions options{.reproducible = false, .operation_timeout = 60s};
+    run_ranks(ranks, options, [&](Job& job) {
+      job::use_devices(job, devices, /*all_buffers=*/true);
+      body(job);
+    });
+  }
+};
+
+TEST_F(CudaDevices, CarryAllClaims) {
+  const auto devices = make_devices(fake_driver()).value();
+  for (const test::Claim& claim : test::conformance()) {
+    SCOPED_TRACE(claim.name);
+    run_with(*devices, 3, [&](Job& job) { claim.check(job, job.world()); });
+  }
+  EXPECT_EQ(contexts, 1) << "the other device is not used, and has no context";
+}
+
+TEST_F(CudaDevices, NoDeviceIsToldWithTheRemedy) {
+  for (const int seen : {0, -1}) {
+    devices_seen = seen;
+    const auto devices = make_devices(fake_driver());
+    ASSERT_FALSE(devices);
+    EXPECT_EQ(devices.error().fault, Fault::misuse);
+    EXPECT_THAT(devices.error().what,
+                AllOf(HasSubstr("there is no CUDA device here"), HasSubstr("nvidia-smi")));
+  }
+}
+
+TEST_F(CudaDevices, ADriverThatIsMissingIsToldWithTheRemedy) {
+  const auto driver = load_driver();
+  if (driver) GTEST_SKIP() << "this machine has a driver";
+  EXPECT_EQ(driver.error().fault, Fault::misuse);
+  EXPECT_THAT(driver.error().what, AllOf(HasSubstr("libcuda.so.1"), HasSubstr("to the host")));
+}
+
+TEST_F(CudaDevices, AFailureNamesDeviceAndCall) {
+  const auto devices = make_devices(fake_driver()).value();
+  run_with(*devices, 1, [&](Job& job) {
+    std::vector<float> values(10, 1);
+    answer = CUDA_ERROR_ILLEGAL_ADDRESS;
+    const Failure failure =
+        collective::testing::failure_of([&] { job.world().all_reduce(buffer_of(values)).wait(); });
+    answer = CUDA_SUCCESS;
+    EXPECT_THAT(failure.what,
+                AllOf(HasSubstr("cuda:0"), HasSubstr("cuMemcpyAsync"), HasSubstr("illegal")));
+  });
+}
+
+TEST_F(CudaDevices, MemoryOfAnotherDeviceIsTold) {
+  const auto devices = make_devices(fake_driver()).value();
+  const std::vector<std::byte> memory(16);
+  const auto stream = devices->device(1).make_stream().value();
+  EXPECT_EQ(devices->device(0).complaint_about(memory), "");
+  EXPECT_EQ(devices->device(1).complaint_about(memory), "it lies in that of cuda:0");
+  devices->device(1).end_stream(stream);
+}
+
+}  // namespace
+}  // namespace paceline::cuda

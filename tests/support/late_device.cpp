@@ -1,0 +1,204 @@
+#include "tests/support/late_device.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace paceline::test {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr int kMostLooks = 3;
+
+std::size_t whole_pages(std::size_t bytes) {
+  return std::max<std::size_t>(1, (bytes + kPage - 1) / kPage) * kPage;
+}
+
+}  // namespace
+
+// --- memory --------------------------------------------------------------------------------------
+
+DeviceMemory::DeviceMemory(LateDevice& device, std::size_t bytes) : device_(device), bytes_(bytes) {
+  const int file = ::memfd_create("late-device", MFD_CLOEXEC);
+  const auto length = static_cast<off_t>(whole_pages(bytes));
+  if (file < 0 || ::ftruncate(file, length) != 0) throw std::runtime_error("no memory file");
+  const auto map = [&](int access) {
+    void* const at = ::mmap(nullptr, whole_pages(bytes), access, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) throw std::runtime_error("no memory");
+    return static_cast<std::byte*>(at);
+  };
+  data_ = map(PROT_NONE);
+  alias_ = map(PROT_READ | PROT_WRITE);
+  ::close(file);
+  const std::lock_guard lock(device_.mutex_);
+  device_.memory_[data_] = {alias_, bytes_};
+}
+
+DeviceMemory::~DeviceMemory() {
+  {
+    const std::lock_guard lock(device_.mutex_);
+    device_.memory_.erase(data_);
+  }
+  ::munmap(data_, whole_pages(bytes_));
+  ::munmap(alias_, whole_pages(bytes_));
+}
+
+std::byte* LateDevice::alias_of(const std::byte* address) const {
+  auto found = memory_.upper_bound(address);
+  if (found != memory_.begin()) {
+    --found;
+    const auto at = static_cast<std::size_t>(address - found->first);
+    if (at <= found->second.second) return found->second.first + at;
+  }
+  return const_cast<std::byte*>(address);
+}
+
+std::string LateDevice::complaint_about(Bytes memory) const {
+  const std::lock_guard lock(mutex_);
+  if (host_memory_passes_ || alias_of(memory.data()) != memory.data()) return {};
+  return "it lies on the host";
+}
+
+Result<> LateDevice::register_host(MutableBytes memory) {
+  const std::lock_guard lock(mutex_);
+  if (auto fine = broken(); !fine) return fine;
+  registered_[memory.data()] = memory.size();
+  return Done{};
+}
+
+void LateDevice::unregister_host(MutableBytes memory) {
+  const std::lock_guard lock(mutex_);
+  registered_.erase(memory.data());
+}
+
+std::size_t LateDevice::registered() const {
+  const std::lock_guard lock(mutex_);
+  return registered_.size();
+}
+
+// --- streams and events --------------------------------------------------------------------------
+
+class LateDevice::LateEvent final : public device::Event {
+ public:
+  explicit LateEvent(LateDevice& device) : device_(device), count_(device.events_) { ++*count_; }
+  ~LateEvent() override { --*count_; }
+
+  Result<> record(device::Stream stream) override {
+    const std::lock_guard lock(device_.mutex_);
+    if (auto fine = device_.broken(); !fine) return fine;
+    const Queue& queue = device_.queues_[stream];
+    moment_ = {stream, queue.begun + queue.works.size()};
+    looks_ = std::uniform_int_distribution(0, kMostLooks)(device_.draw_);
+    return Done{};
+  }
+
+  Result<bool> has_passed() override {
+    const std::lock_guard lock(device_.mutex_);
+    if (auto fine = device_.broken(); !fine) return fine.error();
+    if (device_.queues_[moment_.stream].begun >= moment_.number) return true;
+    if (device_.hangs_ || looks_-- > 0) return false;
+    device_.run_until(moment_);
+    return true;
+  }
+
+  Result<> hold(device::Stream stream) override {
+    const std::lock_guard lock(device_.mutex_);
+    if (auto fine = device_.broken(); !fine) return fine;
+    device_.queues_[stream].works.push_back({.held_for = moment_});
+    return Done{};
+  }
+
+ private:
+  LateDevice& device_;
+  const std::shared_ptr<int> count_;
+  Moment moment_;
+  int looks_ = 0;
+};
+
+LateDevice::LateDevice(std::uint64_t seed, std::string name)
+    : name_(std::move(name)), draw_(seed) {}
+
+LateDevice::~LateDevice() = default;
+
+Result<> LateDevice::broken() const {
+  if (broken_.empty()) return Done{};
+  return Failure{Fault::io, fmt::format("{}: {}", name_, broken_), {}};
+}
+
+void LateDevice::hang(bool hangs) {
+  const std::lock_guard lock(mutex_);
+  hangs_ = hangs;
+}
+
+void LateDevice::break_down(std::string text) {
+  const std::lock_guard lock(mutex_);
+  broken_ = std::move(text);
+}
+
+Result<device::Stream> LateDevice::make_stream() {
+  const std::lock_guard lock(mutex_);
+  if (auto fine = broken(); !fine) return fine.error();
+  const auto stream = reinterpret_cast<device::Stream>(++next_stream_);
+  queues_[stream] = {};
+  return stream;
+}
+
+void LateDevice::end_stream(device::Stream stream) {
+  const std::lock_guard lock(mutex_);
+  queues_.erase(stream);
+}
+
+int LateDevice::streams() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(
+      std::ranges::count_if(queues_, [](const auto& one) { return one.first != nullptr; }));
+}
+
+Result<std::unique_ptr<device::Event>> LateDevice::make_event() {
+  const std::lock_guard lock(mutex_);
+  if (auto fine = broken(); !fine) return fine.error();
+  return std::unique_ptr<device::Event>(std::make_unique<LateEvent>(*this));
+}
+
+void LateDevice::run_until(const Moment& moment) {
+  Queue& queue = queues_[moment.stream];
+  while (queue.begun < moment.number && !queue.works.empty()) {
+    const Work work = std::move(queue.works.front());
+    queue.works.erase(queue.works.begin());
+    ++queue.begun;
+    if (work.run) work.run();
+    else run_until(work.held_for);
+  }
+}
+
+Result<> LateDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes,
+                          device::Stream stream) {
+  const std::lock_guard lock(mutex_);
+  if (auto fine = broken(); !fine) return fine;
+  std::byte* const target = alias_of(to);
+  const std::byte* const source = alias_of(from);
+  queues_[stream].works.push_back({.run = [=] { std::memcpy(target, source, bytes); }});
+  return Done{};
+}
+
+void LateDevice::give(device::Stream stream, std::function<void()> work) {
+  const std::lock_guard lock(mutex_);
+  queues_[stream].works.push_back({.run = std::move(work)});
+}
+
+void LateDevice::finish(device::Stream stream) {
+  const std::lock_guard lock(mutex_);
+  run_until({stream, ~std::uint64_t{0}});
+}
+
+LateDevices::LateDevices(std::uint64_t seed, int count) {
+  for (int i = 0; i < count; ++i)
+    devices_.push_back(std::make_unique<LateDevice>(seed + static_cast<std::uint64_t>(i),
+                                                    fmt::format("late:{}", i)));
+}
+
+}  // namespace paceline::test
