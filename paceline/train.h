@@ -20,6 +20,7 @@
 //   DataParallel, Mirrored, Join          replicas in step, by any schedule, codec and strategy
 //   DistributedOptimizer, clip_grad_norm  the same for loops that were written for one process
 //   SyncBatchNorm                         norms over the batches of all ranks
+//   device_of()                           which GPU a rank trains on, or the CPU
 //   DeviceMesh                            ranks on a grid: dp, tp, pp, cp
 //   parallelize(), ring_attention(), ...  layers and sequences that ranks share
 //   Layers, Pipeline, recompute()         models that are trained in stages

@@ -4,7 +4,6 @@
 //   paceline run -n 2 -- mnist --checkpoints runs/a                    on two workers, with saves
 //   paceline run -n 3 -- mnist --checkpoints runs/a --resume           goes on from the newest save
 //   mnist --trace trace.json --save model.pt                           see ui.perfetto.dev; torch::load
-//
 // Global batches do not depend on the number of workers, so that the results do not either.
 #include <torch/torch.h>
 
@@ -27,7 +26,7 @@ struct Options {
   int passes = 2;  // backward passes that make a step: gradients are accumulated over them
   double learning_rate = 0.05;
   bool resume = false;
-  std::string checkpoints, trace, save;
+  std::string checkpoints, trace, save, device = "auto";
 };
 
 nn::Sequential make_model() {
@@ -39,12 +38,13 @@ nn::Sequential make_model() {
 
 // The share of the test images that the model gets right. Each rank looks at its part of them.
 double accuracy(paceline::Job& job, nn::Sequential& model, const data::LabelledImages& test) {
+  const auto images_as = model->parameters().front().options();
   const torch::NoGradGuard no_grad;
   model->eval();
   double right = 0;
   const at::Tensor own = data::exact_share_of(test.size(), job.rank(), job.world_size());
   for (const at::Tensor& some : own.split(500)) {
-    const data::Batch batch = data::take(test, some, at::kFloat);
+    const data::Batch batch = data::take(test, some, images_as);
     right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
   }
   model->train();
@@ -71,6 +71,9 @@ int train(paceline::Job& job, const Options& options) {
 
   torch::manual_seed(1);
   nn::Sequential model = make_model();
+  const at::Device device =
+      options.device == "auto" ? paceline::device_of(job) : at::Device(options.device);
+  model->to(device);
   paceline::DataParallel parallel(model, job,
                                   {.backward_passes_per_step = options.passes, .max_grad_norm = 5});
   torch::optim::SGD optimizer(model->parameters(),
@@ -87,7 +90,6 @@ int train(paceline::Job& job, const Options& options) {
     checkpoints->add("parallel", parallel);
     step = checkpoints->resume();
   }
-
   const bool is_live = observe::is_terminal(stdout);
   std::optional<observe::Progress> progress;
   if (tells) progress.emplace(stdout, steps, observe::ProgressOptions{.live = is_live});
@@ -99,7 +101,7 @@ int train(paceline::Job& job, const Options& options) {
     for (const at::Tensor& some : part.indices.tensor_split(options.passes)) {
       parallel.weight(static_cast<double>(some.size(0)));  // parts may differ by a sample
       if (some.size(0) == 0) continue;
-      const data::Batch batch = data::take(training, some, at::kFloat);
+      const data::Batch batch = data::take(training, some, at::dtype(at::kFloat).device(device));
       const at::Tensor scores = model->forward(batch.images);
       const at::Tensor loss = nn::functional::cross_entropy(scores, batch.labels);
       (loss / options.passes).backward();  // gradients travel during the last pass
@@ -117,7 +119,6 @@ int train(paceline::Job& job, const Options& options) {
                   right);
   }
   progress.reset();
-
   if (!options.trace.empty()) {
     const auto traces = observe::gather_traces(job.world(), job.trace());
     if (tells) observe::write_trace(options.trace, traces);
@@ -137,6 +138,7 @@ int main(int argc, char** argv) {
   app.add_option("--every", options.every, "Steps between two saves [200]");
   app.add_flag("--resume", options.resume, "Go on from the newest checkpoint there");
   app.add_option("--trace", options.trace, "Write what each rank did when, for ui.perfetto.dev");
+  app.add_option("--device", options.device, "auto, cpu or cuda:N [auto]");
   app.add_option("--save", options.save, "Write the weights at the end, for torch::load");
   try {
     app.parse(argc, argv);

@@ -30,7 +30,7 @@ std::string sha256_of(std::span<const at::Tensor> tensors) {
 std::uint64_t fingerprint_of(const at::Tensor& tensor) {
   constexpr std::size_t kWord = sizeof(std::uint64_t), kChains = 4;
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
-  const at::Tensor dense = tensor.detach().contiguous();
+  const at::Tensor dense = tensor.detach().contiguous().cpu();
   const std::size_t bytes = dense.nbytes();
   const auto* data = static_cast<const std::byte*>(bytes == 0 ? nullptr : dense.const_data_ptr());
   std::array<std::uint64_t, kChains> chains{1, 2, 3, 4};

@@ -1,5 +1,6 @@
 #include "paceline/torch/bridge/tensors.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <cstring>
@@ -11,6 +12,12 @@ namespace {
 
 std::byte* memory_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.numel() == 0 ? nullptr : tensor.data_ptr());
+}
+
+Memory place_of(at::Device device) {
+  if (device.is_cpu()) return {};
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  return {.kind = Memory::Kind::cuda, .device = device.index(), .stream = stream.native_handle()};
 }
 
 }  // namespace
@@ -61,10 +68,10 @@ Buffer buffer_of(const at::Tensor& tensor) {
     throw_misuse(c10::str("a tensor of layout ", tensor.layout(),
                           " cannot be communicated: convert it with to_dense()"));
   }
-  if (!tensor.device().is_cpu()) {
-    throw_misuse(c10::str(
-        "a tensor on ", tensor.device(),
-        " cannot be communicated: the present transports carry host memory; copy it with .cpu()"));
+  if (!tensor.device().is_cpu() && !tensor.device().is_cuda()) {
+    throw_misuse(c10::str("a tensor on ", tensor.device(),
+                          " cannot be communicated: memory of the host and of CUDA devices is "
+                          "carried; copy it with .cpu()"));
   }
   const auto dtype = dtype_of(tensor.scalar_type());
   if (!dtype) {
@@ -76,16 +83,18 @@ Buffer buffer_of(const at::Tensor& tensor) {
     throw_misuse(c10::str("a tensor ", describe(tensor), " with strides ", tensor.strides(),
                           " is not contiguous: communicate its .contiguous() copy"));
   }
-  return {memory_of(tensor), static_cast<std::size_t>(tensor.numel()), *dtype};
+  return {memory_of(tensor), static_cast<std::size_t>(tensor.numel()), *dtype,
+          place_of(tensor.device())};
 }
 
-at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner) {
-  const auto options = at::TensorOptions().dtype(like.scalar_type()).device(at::kCPU);
+at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner,
+                       at::Device device) {
+  const auto options = at::TensorOptions().dtype(like.scalar_type()).device(device);
   auto keep = [owner = std::move(owner)](void*) {};
   if (like.is_non_overlapping_and_dense()) {
-    return at::from_blob(memory, like.sizes(), like.strides(), std::move(keep), options);
+    return at::from_blob(memory, like.sizes(), like.strides(), std::move(keep), options, device);
   }
-  return at::from_blob(memory, like.sizes(), std::move(keep), options);
+  return at::from_blob(memory, like.sizes(), std::move(keep), options, device);
 }
 
 bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
@@ -100,11 +109,12 @@ bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
 
 // Its storage has no bytes, which is how the rest of Paceline knows it.
 at::Tensor unreadable_like(const at::Tensor& like, std::string why) {
-  c10::Storage nothing(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, c10::kCPU));
+  c10::Storage nothing(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, like.device()));
   nothing.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
       std::move(why));
+  const auto key = like.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(nothing), c10::DispatchKeySet(c10::DispatchKey::CPU), like.dtype());
+      std::move(nothing), c10::DispatchKeySet(key), like.dtype());
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides());
   return tensor;
 }
@@ -117,7 +127,7 @@ std::size_t packed_bytes(std::span<const at::Tensor> tensors) {
 
 void pack(std::span<const at::Tensor> tensors, MutableBytes into) {
   for (const at::Tensor& tensor : tensors) {
-    const at::Tensor dense = tensor.detach().contiguous();
+    const at::Tensor dense = tensor.detach().contiguous().cpu();
     if (dense.numel() > 0) std::memcpy(into.data(), dense.const_data_ptr(), dense.nbytes());
     into = into.subspan(dense.nbytes());
   }
@@ -129,8 +139,7 @@ void unpack(Bytes from, std::span<const at::Tensor> tensors) {
     const std::size_t size = tensor.nbytes();
     if (size == 0) continue;
     // copy_ handles layouts that are not contiguous, and the version counter.
-    at::Tensor flat = at::empty(tensor.sizes(), tensor.options().requires_grad(false).memory_format(
-                                                    at::MemoryFormat::Contiguous));
+    at::Tensor flat = at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
     std::memcpy(flat.data_ptr(), from.data(), size);
     // Elements of an expanded tensor are one in memory: libtorch writes to that one alone.
     at::Tensor to = tensor.detach();

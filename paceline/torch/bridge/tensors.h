@@ -21,16 +21,17 @@ at::ScalarType scalar_type_of(Dtype dtype);
 // "f32[128, 784]"; for texts.
 std::string describe(const at::Tensor& tensor);
 
-// The tensor's own memory, not a copy; the tensor must live as long as the buffer is used. THROWS
-// Error (misuse) with the remedy when the tensor is undefined, not on the CPU, not dense and
-// contiguous, or of an element type that is not carried.
+// The tensor's own memory, not a copy; the tensor must live as long as the buffer is used. Memory of
+// a CUDA device is used behind what its current stream was given until now. THROWS Error (misuse)
+// with the remedy when the tensor is undefined, neither on the CPU nor on a CUDA device, not dense
+// and contiguous, or of an element type that is not carried.
 Buffer buffer_of(const at::Tensor& tensor);
 
 // A tensor of `like`'s shape, element type and (where it is dense) memory layout over `memory`,
-// which `owner` keeps alive. It is
-// not an autograd view, so zero_grad(false) can detach it. REQUIRES:
-// `memory` holds like.numel() elements.
-at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner);
+// which `owner` keeps alive. It is not an autograd view, so zero_grad(false) can detach it.
+// REQUIRES: `memory` holds like.numel() elements, and lies on `device`.
+at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner,
+                       at::Device device = at::kCPU);
 
 // Whether both are the same elements of the same memory in the same order. Tensors whose memory was
 // taken away have none.
@@ -40,8 +41,8 @@ bool is_same_memory(const at::Tensor& a, const at::Tensor& b);
 // c10::Error with the text `why`. What does not look at elements, such as its sizes, works.
 at::Tensor unreadable_like(const at::Tensor& like, std::string why);
 
-// Dense CPU tensors are packed one after the other as plain bytes, which a coalesced broadcast
-// sends.
+// Dense tensors, on any device, are packed one after the other as plain bytes on the host, which a
+// coalesced broadcast sends.
 std::size_t packed_bytes(std::span<const at::Tensor> tensors);
 void pack(std::span<const at::Tensor> tensors,
           MutableBytes into);  // REQUIRES: into.size() == packed_bytes(tensors)

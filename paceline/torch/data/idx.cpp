@@ -136,11 +136,12 @@ LabelledImages load_fashion_mnist(Split split, const std::string& folder) {
   return set;
 }
 
-Batch take(const LabelledImages& set, const at::Tensor& indices, at::ScalarType type) {
+Batch take(const LabelledImages& set, const at::Tensor& indices,
+           const at::TensorOptions& images_as) {
   constexpr double kMean = 0.2860 * 255, kDeviation = 0.3530 * 255;  // of the training images
   const at::Tensor images =
-      set.images.index_select(0, indices).to(type).sub_(kMean).div_(kDeviation);
-  return {images.unsqueeze(1), set.labels.index_select(0, indices)};
+      set.images.index_select(0, indices).to(images_as).sub_(kMean).div_(kDeviation);
+  return {images.unsqueeze(1), set.labels.index_select(0, indices).to(images_as.device())};
 }
 
 }  // namespace paceline::data

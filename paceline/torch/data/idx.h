@@ -43,9 +43,11 @@ enum class Split { train, test };
 LabelledImages load_fashion_mnist(Split split, const std::string& folder = kFashionMnistFolder);
 
 // The images `indices` as floating point numbers around 0, [k, 1, 28, 28], and their labels [k].
+// `images_as`: the images' type, such as at::kFloat, and the device of both.
 struct Batch {
   at::Tensor images, labels;
 };
-Batch take(const LabelledImages& set, const at::Tensor& indices, at::ScalarType type);
+Batch take(const LabelledImages& set, const at::Tensor& indices,
+           const at::TensorOptions& images_as);
 
 }  // namespace paceline::data

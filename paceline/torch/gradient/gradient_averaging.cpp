@@ -9,6 +9,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/sparse_gradients.h"
+#include "paceline/torch/gradient/staged_means.h"
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
 
@@ -19,9 +20,12 @@ bool travels_whole(const Means* means, std::size_t dense, const Communicator& gr
   return means == nullptr && dense > 0 && group.size() > 1;
 }
 
-std::unique_ptr<Means> make_means(bool is_whole, ScheduledPath& path,
+std::unique_ptr<Means> make_means(bool is_whole, ScheduledPath& path, Job* job,
                                   const std::vector<replica::Parameter>& parameters) {
-  return is_whole ? make_whole_means(path, parameters) : make_own_means();
+  if (!is_whole) return make_own_means();
+  auto means = make_whole_means(path, parameters);
+  if (parameters.front().tensor.is_cpu()) return means;
+  return make_staged_means(std::move(means), job, parameters);
 }
 
 }  // namespace
@@ -47,7 +51,7 @@ GradientAveraging::GradientAveraging(const replica::ModelParts& parts, Communica
                                             [this] { incoming_.drain(); })),
       own_means_(means != nullptr
                      ? nullptr
-                     : make_means(travels_whole(means, dense_, group), *path_, parameters_)),
+                     : make_means(travels_whole(means, dense_, group), *path_, job, parameters_)),
       means_(means != nullptr ? *means : *own_means_),
       outgoing_(parameters_, dense_, group, means_, step_),
       incoming_(parameters_, dense_, means_, outgoing_, step_) {}

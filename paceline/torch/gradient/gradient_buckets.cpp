@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <any>
 #include <numeric>
 #include <utility>
 
@@ -69,6 +70,9 @@ GradientBuckets::GradientBuckets(std::vector<schedule::Bucket> plan,
       parameters_(parameters.begin(), parameters.end()),
       shapes_(shapes.begin(), shapes.end()),
       starts_(plan_.size()),
+      device_(parameters.empty() ? at::Device(at::kCPU) : parameters.front().device()),
+      on_device_(plan_.size()),
+      offsets_(parameters.size()),
       bucket_of_(parameters.size()),
       slots_(parameters.size()),
       lent_(parameters.size()),
@@ -97,11 +101,25 @@ GradientBuckets::GradientBuckets(std::vector<schedule::Bucket> plan,
 
 void GradientBuckets::lay_out(std::size_t bucket, std::byte* start) {
   starts_[bucket] = start;
+  std::any owner = memory_[bucket];
+  if (!device_.is_cpu()) {
+    const Buffer all = buffer(bucket);
+    on_device_[bucket] = at::zeros({static_cast<std::int64_t>(all.count)},
+                                   at::TensorOptions(scalar_type_of(all.dtype)).device(device_));
+    start = static_cast<std::byte*>(on_device_[bucket].mutable_data_ptr());
+    owner = on_device_[bucket];
+  }
+  std::size_t offset = 0;
   for (int index : plan_[bucket].gradients) {
     const auto i = static_cast<std::size_t>(index);
-    slots_[i] = tensor_over(start, shapes_[i], memory_[bucket]);
-    start += aligned_size(shapes_[i].nbytes(), alignment_);
+    offsets_[i] = offset;
+    slots_[i] = tensor_over(start + offset, shapes_[i], owner, device_);
+    offset += aligned_size(shapes_[i].nbytes(), alignment_);
   }
+}
+
+std::byte* GradientBuckets::on_host(std::size_t parameter) const {
+  return starts_[bucket_of_[parameter]] + offsets_[parameter];
 }
 
 Buffer GradientBuckets::buffer(std::size_t bucket) const {
@@ -111,13 +129,25 @@ Buffer GradientBuckets::buffer(std::size_t bucket) const {
 
 void GradientBuckets::scale(std::size_t bucket, double factor) const {
   if (factor == 1) return;
+  if (!device_.is_cpu()) {
+    at::Tensor(on_device_[bucket]).mul_(factor);
+    return;
+  }
   const Buffer gradients = buffer(bucket);
   paceline::scale(gradients.dtype, {gradients.data, gradients.size_bytes()}, factor);
 }
 
 bool GradientBuckets::contains(const void* address) const {
-  return std::ranges::any_of(memory_, [=](const auto& memory) {
-    return memory && address >= memory->data() && address < memory->data() + memory->size();
+  const auto is_within = [address](const std::byte* begin, std::size_t bytes) {
+    return address >= begin && address < begin + bytes;
+  };
+  if (!device_.is_cpu()) {
+    return std::ranges::any_of(on_device_, [&](const at::Tensor& one) {
+      return is_within(static_cast<const std::byte*>(one.const_data_ptr()), one.nbytes());
+    });
+  }
+  return std::ranges::any_of(memory_, [&](const auto& memory) {
+    return memory && is_within(memory->data(), memory->size());
   });
 }
 
@@ -130,7 +160,8 @@ bool GradientBuckets::is_kept_elsewhere(std::size_t parameter) const {
 }
 
 std::shared_ptr<void> GradientBuckets::lend(std::size_t parameter) {
-  if (never_again_[parameter] || !lent_[parameter].expired() || is_kept_elsewhere(parameter))
+  if (!device_.is_cpu() || never_again_[parameter] || !lent_[parameter].expired() ||
+      is_kept_elsewhere(parameter))
     return nullptr;
   const std::shared_ptr<void> lent(slots_[parameter].mutable_data_ptr(),
                                    [memory = memory_[bucket_of_[parameter]]](void*) {});
@@ -140,6 +171,11 @@ std::shared_ptr<void> GradientBuckets::lend(std::size_t parameter) {
 
 bool GradientBuckets::take(std::size_t parameter, bool held_elsewhere) {
   at::Tensor& grad = parameters_[parameter].mutable_grad();
+  if (grad.device() != device_) {
+    throw_misuse(c10::str("DataParallel was made of a model on ", device_,
+                          ", and a gradient came on ", grad.device(),
+                          ": move the model before DataParallel is made, or call rebind() after"));
+  }
   const bool in_slot = grad.const_data_ptr() == slots_[parameter].const_data_ptr();
   const bool spoilt = !lent_[parameter].expired() && (!in_slot || held_elsewhere);
   if (spoilt) {
@@ -155,8 +191,11 @@ bool GradientBuckets::take(std::size_t parameter, bool held_elsewhere) {
 void GradientBuckets::move_elsewhere(std::size_t bucket) {
   const schedule::Bucket& plan = plan_[bucket];
   const auto old = slots_;
-  memory_[bucket] = std::make_shared<Allocation>(group_.allocate(bytes_[bucket]));
-  lay_out(bucket, memory_[bucket]->data());
+  if (device_.is_cpu()) {
+    memory_[bucket] = std::make_shared<Allocation>(group_.allocate(bytes_[bucket]));
+    starts_[bucket] = memory_[bucket]->data();
+  }
+  lay_out(bucket, starts_[bucket]);
   for (int index : plan.gradients) {
     const auto i = static_cast<std::size_t>(index);
     slots_[i].copy_(old[i]);

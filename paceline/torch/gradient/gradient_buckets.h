@@ -1,6 +1,9 @@
 // The memory in which gradients travel: one slot for each parameter, the slots of a bucket side by
 // side. A gradient comes into its slot by being born there (bridge/gradient_hook.h), or in one
 // copy.
+//
+// The slots of parameters on a device lie there too. Beside them each bucket has memory on the
+// host, which travels; staged_means.h copies between the two.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -62,8 +65,13 @@ class GradientBuckets {
                   std::size_t alignment = kSlotAlignment, BucketMemory memory = {});
 
   const std::vector<schedule::Bucket>& plan() const { return plan_; }
-  // The memory of the bucket's gradients and, between them, zeros that align each slot.
+  // The host memory of the bucket's gradients and, between them, zeros that align each slot.
   Buffer buffer(std::size_t bucket) const;
+  at::Device device() const { return device_; }
+  // The same elements where the slots lie. REQUIRES: on a device.
+  const at::Tensor& on_device(std::size_t bucket) const { return on_device_[bucket]; }
+  // The place in buffer() of the elements of a slot.
+  std::byte* on_host(std::size_t parameter) const;
   // Multiplies all gradients of the bucket.
   void scale(std::size_t bucket, double factor) const;
   std::size_t bucket_of(std::size_t parameter) const { return bucket_of_[parameter]; }
@@ -88,7 +96,7 @@ class GradientBuckets {
   // again. REQUIRES: the bucket is not on its way.
   void move_elsewhere(std::size_t bucket);
 
-  std::shared_ptr<const void> memory(std::size_t bucket) const { return memory_[bucket]; }
+  std::shared_ptr<const Allocation> memory(std::size_t bucket) const { return memory_[bucket]; }
   // Without memory a bucket has no slots, and no other call but contains() may be about them.
   bool has_memory(std::size_t bucket) const { return !on_demand_ || memory_[bucket] != nullptr; }
   bool is_on_demand() const { return on_demand_; }
@@ -110,10 +118,13 @@ class GradientBuckets {
   std::vector<std::size_t> bytes_;                   // by bucket
   std::vector<std::shared_ptr<Allocation>> memory_;  // by bucket
   std::vector<std::byte*> starts_;                   // by bucket
-  std::vector<std::size_t> bucket_of_;               // by parameter
-  std::vector<at::Tensor> slots_;                    // by parameter
-  std::vector<std::weak_ptr<void>> lent_;            // by parameter
-  std::vector<bool> never_again_;                    // by parameter: not to be lent
+  at::Device device_ = at::kCPU;
+  std::vector<at::Tensor> on_device_;      // by bucket
+  std::vector<std::size_t> offsets_;       // by parameter: of its slot in its bucket
+  std::vector<std::size_t> bucket_of_;     // by parameter
+  std::vector<at::Tensor> slots_;          // by parameter
+  std::vector<std::weak_ptr<void>> lent_;  // by parameter
+  std::vector<bool> never_again_;          // by parameter: not to be lent
 };
 
 }  // namespace paceline::gradient

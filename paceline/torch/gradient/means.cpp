@@ -62,9 +62,8 @@ class WholeMeans final : public Means {
   void observe(std::size_t bucket, const GradientBuckets& buckets) {
     for (int index : layout().groups[bucket].gradients) {
       const auto i = static_cast<std::size_t>(index);
-      const at::Tensor& slot = buckets.slot(i);
-      path_.schedule().see(i,
-                           {slot.const_data_ptr<float>(), static_cast<std::size_t>(slot.numel())});
+      path_.schedule().see(i, {reinterpret_cast<const float*>(buckets.on_host(i)),
+                               static_cast<std::size_t>(buckets.slot(i).numel())});
     }
   }
 

@@ -14,11 +14,11 @@ namespace {
 // The bits of a few elements. libtorch's C++ SGD and clip_grad_norm_ write through `.data()`, which
 // leaves the version counter alone, so the version does not show every optimizer step; values do,
 // unless the gradient was zero in all of these places. 0: the memory is not there, as that of
-// sharded parameters out of their use.
+// sharded parameters out of their use, or on a device, which a look would wait for.
 std::uint64_t probe(const at::Tensor& parameter) {
   constexpr std::size_t kProbes = 8;
-  if (parameter.layout() != at::kStrided || !parameter.is_contiguous() || parameter.numel() == 0 ||
-      parameter.storage().nbytes() == 0)
+  if (parameter.layout() != at::kStrided || !parameter.is_cpu() || !parameter.is_contiguous() ||
+      parameter.numel() == 0 || parameter.storage().nbytes() == 0)
     return 0;
   const auto* bytes = static_cast<const std::byte*>(parameter.const_data_ptr());
   const std::size_t size = parameter.element_size(),

@@ -10,8 +10,9 @@
 namespace paceline::gradient {
 namespace {
 
-// Rows in rising order, each once.
-at::Tensor rows_of(const at::Tensor& grad) {
+// Rows in rising order, each once, on the host.
+at::Tensor rows_of(const at::Tensor& on_device) {
+  const at::Tensor grad = on_device.cpu();
   if (grad.layout() == at::kSparse && grad.sparse_dim() == 1) return grad.coalesce();
   return (grad.layout() == at::kStrided ? grad : grad.to_dense()).to_sparse(1).coalesce();
 }
@@ -86,7 +87,7 @@ void average_sparse(Communicator& group, std::span<const replica::Parameter> par
         rows[k].defined() ? rows[k].indices()[0].contiguous() : at::empty({0}, at::kLong);
     const at::Tensor own_values = rows[k].defined()
                                       ? rows[k].values().contiguous()
-                                      : at::empty(none, tensor.options().requires_grad(false));
+                                      : at::empty(none, at::TensorOptions(tensor.scalar_type()));
     const Gathering index(group, own_index, rows_of_ranks),
         values(group, own_values, rows_of_ranks);
     index.work.wait();
@@ -101,7 +102,8 @@ void average_sparse(Communicator& group, std::span<const replica::Parameter> par
     }
     const at::Tensor sum =
         at::sparse_coo_tensor(index.all.unsqueeze(0), summands, tensor.sizes()).coalesce();
-    tensor.mutable_grad() = sum.mul(1.0 / group.size()).to(tensor.scalar_type());
+    tensor.mutable_grad() =
+        sum.mul(1.0 / group.size()).to(tensor.options().layout(at::kSparse).requires_grad(false));
   }
 }
 

@@ -38,7 +38,7 @@ at::Tensor by_channel(const at::Tensor& values, const at::Tensor& input) {
 
 Moments moments_of(const at::Tensor& input) {
   const std::int64_t channels = input.size(1);
-  const auto f64 = at::TensorOptions().dtype(at::kDouble);
+  const auto f64 = input.options().dtype(at::kDouble).requires_grad(false);
   if (input.numel() == 0) return {0, at::zeros({channels}, f64), at::zeros({channels}, f64)};
   const auto [variance, mean] =
       at::var_mean(widened(input), reduced_dimensions(input), /*correction=*/0);
@@ -82,9 +82,11 @@ void wait_in(const BatchRanks& ranks, int layer, const std::function<Work()>& ca
 
 Moments over_all_ranks(const Moments& own, const BatchRanks& ranks, int layer) {
   Communicator& group = *ranks.group;
+  const at::Device device = own.mean.device();  // messages are on the host
   const at::Tensor message =
       at::cat({at::full({1}, own.count, at::kDouble),
-               at::full({1}, static_cast<double>(layer), at::kDouble), own.mean, own.squares});
+               at::full({1}, static_cast<double>(layer), at::kDouble), own.mean.cpu(),
+               own.squares.cpu()});
   const std::int64_t length = message.numel(), channels = own.mean.numel();
   const at::Tensor all = at::empty({group.size(), length}, at::kDouble);
   wait_in(ranks, layer, [&] { return group.all_gather(buffer_of(message), buffer_of(all)); });
@@ -100,8 +102,8 @@ Moments over_all_ranks(const Moments& own, const BatchRanks& ranks, int layer) {
                             "weight 0 with an empty batch"),
                    {0, r}});
     }
-    parts.push_back({part[0].item<double>(), part.narrow(0, 2, channels),
-                     part.narrow(0, 2 + channels, channels)});
+    parts.push_back({part[0].item<double>(), part.narrow(0, 2, channels).to(device),
+                     part.narrow(0, 2 + channels, channels).to(device)});
   }
   return combined(parts);
 }
@@ -147,10 +149,11 @@ class Normalise : public torch::autograd::Function<Normalise> {
     const at::Tensor sum = dy.sum(dimensions, false, at::kDouble),
                      product = (dy * centred).sum(dimensions, false, at::kDouble);
 
-    at::Tensor totals = at::cat({sum, product}) * ranks.weight;
+    at::Tensor totals = at::cat({sum, product}).cpu() * ranks.weight;
     if (ranks.group != nullptr) {
       wait_in(ranks, exchange.layer, [&] { return ranks.group->all_reduce(buffer_of(totals)); });
     }
+    totals = totals.to(input.device());
     at::Tensor dx = at::zeros_like(input);
     // A rank whose rows do not count reads the weight too: ranks that keep it divided gather it
     // together.

@@ -28,7 +28,8 @@ DataParallel::DataParallel(parallel::TrainedParts trained, Communicator& group, 
       replicas_(std::make_unique<replica::Replicas>(
           std::move(trained.parts), group, job, options, &strategy::make_synchrony,
           precision::make_numbers(trained.choice, mesh))) {
-  parallel::warn_of_a_slow_processor(*precision_, job != nullptr ? job->world() : group);
+  if (replicas_->parts().device().is_cpu())
+    parallel::warn_of_a_slow_processor(*precision_, job != nullptr ? job->world() : group);
   if (model == nullptr) return;
   layers_ =
       std::make_unique<parallel::LayersOverRanks>(*model, *replicas_, mesh, options.dropout_seed);
@@ -109,8 +110,9 @@ void DataParallel::backward(const at::Tensor& loss) {
 }
 
 Autocast DataParallel::autocast() const {
-  return Autocast(precision_->mode == precision::Mode::o1 ? std::optional(precision_->type)
-                                                          : std::nullopt);
+  return Autocast(
+      precision_->mode == precision::Mode::o1 ? std::optional(precision_->type) : std::nullopt,
+      replicas_->parts().device().type());
 }
 
 at::ScalarType DataParallel::input_type() const {

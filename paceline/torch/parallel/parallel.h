@@ -18,6 +18,7 @@
 
 #include "paceline/torch/norm/norm.h"
 #include "paceline/torch/parallel/data_parallel.h"
+#include "paceline/torch/parallel/device_of.h"
 #include "paceline/torch/parallel/distributed_optimizer.h"
 #include "paceline/torch/parallel/join.h"
 #include "paceline/torch/parallel/mirrored.h"

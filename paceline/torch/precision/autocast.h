@@ -1,6 +1,7 @@
-// Autocast: a scope in which libtorch chooses the type of each operator on the CPU.
+// Autocast: a scope in which libtorch chooses the type of each operator on one kind of device.
 #pragma once
 
+#include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
 
 #include <optional>
@@ -17,8 +18,9 @@ namespace paceline {
 class Autocast {
  public:
   // None: it changes nothing.
-  explicit Autocast(std::optional<at::ScalarType> type);
-  Autocast(Autocast&& other) noexcept : before_(std::exchange(other.before_, std::nullopt)) {}
+  explicit Autocast(std::optional<at::ScalarType> type, at::DeviceType device = at::kCPU);
+  Autocast(Autocast&& other) noexcept
+      : device_(other.device_), before_(std::exchange(other.before_, std::nullopt)) {}
   Autocast& operator=(Autocast&&) = delete;
   ~Autocast();
 
@@ -27,6 +29,7 @@ class Autocast {
     bool is_enabled = false;
     at::ScalarType type = at::kBFloat16;
   };
+  const at::DeviceType device_;
   std::optional<Before> before_;
 };
 

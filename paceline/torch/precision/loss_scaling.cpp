@@ -18,8 +18,10 @@ bool LossScale::unscale(const std::vector<at::Tensor>& leaves) const {
     if (grad.defined()) gradients.push_back(grad.is_sparse() ? grad._values() : grad);
   }
   if (gradients.empty()) return true;
-  at::Tensor found = at::zeros({1});
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, at::full({1}, 1 / scale_));
+  const at::TensorOptions beside_gradients(gradients.front().device());
+  at::Tensor found = at::zeros({1}, beside_gradients);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found,
+                                                 at::full({1}, 1 / scale_, beside_gradients));
   return found.item<float>() == 0;
 }
 

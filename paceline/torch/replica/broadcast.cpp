@@ -36,9 +36,9 @@ void broadcast_parameters(const std::vector<at::Tensor>& tensors, Communicator& 
   if (group.size() == 1) return;
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].layout() != at::kStrided || !tensors[i].device().is_cpu()) {
+    if (tensors[i].layout() != at::kStrided) {
       throw_misuse(c10::str("broadcast_parameters: tensor ", i, " ", describe(tensors[i]),
-                            " is not dense in host memory: hand in its dense copy"));
+                            " is not dense: hand in its dense copy"));
     }
     lines.push_back(c10::str("tensor ", i, " ", describe(tensors[i])));
   }

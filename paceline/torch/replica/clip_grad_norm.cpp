@@ -36,6 +36,12 @@ double part_of(const at::Tensor& grad, double p) {
       count, [=](std::size_t i) { return std::pow(magnitude(i), p); }, added);
 }
 
+// What part_of() says of gradients on a device, in float64 there.
+at::Tensor part_on_device(const at::Tensor& grad, double p) {
+  const at::Tensor norm = at::linalg_vector_norm(grad, p, c10::nullopt, false, at::kDouble);
+  return std::isinf(p) ? norm : norm.pow(p);
+}
+
 double part_of(const at::Tensor& grad, double p) {
   switch (grad.scalar_type()) {
     case at::kDouble: return part_of<double>(grad, p);
@@ -72,12 +78,18 @@ double share_of(const Part& part, std::vector<at::Tensor>& all, const ClipOption
   std::vector<bool> is_counted;
   const std::vector<at::Tensor> grads = grads_of(part, is_counted);
   double whole = 0;
+  const auto add = [&](double one) { whole = largest ? larger(whole, one) : whole + one; };
+  std::vector<at::Tensor> on_device;  // read at once: each reading waits for the device
   for (std::size_t i = 0; i < grads.size(); ++i) {
     all.push_back(grads[i]);
     if (!is_counted[i]) continue;
     const at::Tensor values = grads[i].layout() == at::kSparse ? grads[i].values() : grads[i];
-    const double one = part_of(values.contiguous(), options.norm_type);
-    whole = largest ? larger(whole, one) : whole + one;
+    if (values.is_cpu()) add(part_of(values.contiguous(), options.norm_type));
+    else on_device.push_back(part_on_device(values, options.norm_type));
+  }
+  if (!on_device.empty()) {
+    const at::Tensor read = at::stack(on_device).cpu();
+    for (std::int64_t i = 0; i < read.numel(); ++i) add(read[i].item<double>());
   }
   for (Communicator* const group : part.shares.groups)
     whole = group->all_reduce(whole, largest ? ReduceOp::max : ReduceOp::sum);

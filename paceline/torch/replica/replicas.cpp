@@ -110,8 +110,10 @@ void Replicas::begin_synchrony(MadeSynchrony made) {
 }
 
 bool Replicas::arriving(std::size_t i) {
-  // libtorch itself moves passes that are nested deeply.
-  if (!thread_.is_here() && !is_nested_backward()) thread_.require("DataParallel::backward");
+  // libtorch itself moves passes that are nested deeply, and runs those on a device in a thread of
+  // that device while the caller of backward() waits.
+  if (!thread_.is_here() && !is_nested_backward() && parts_.device().is_cpu())
+    thread_.require("DataParallel::backward");
   weight_.arriving(i, *synchrony_);
   return synchrony_->arriving(i);
 }

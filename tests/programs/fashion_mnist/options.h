@@ -18,7 +18,7 @@ struct Options {
   std::int64_t evaluate_every = 0;                // steps; 0: after each epoch alone
   std::optional<double> learning_rate, momentum;  // none: those of descent_of()
   std::uint64_t seed = 1;
-  std::string dtype = "float32";
+  std::string dtype = "float32", device = "cpu";
   std::string layout;             // empty: all workers are replicas
   std::string pipeline;           // the schedule of its stages; empty: not given
   int micro_batches = 0;          // 0: not given; paceline::automatic

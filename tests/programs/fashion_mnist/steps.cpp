@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "models.h"
 #include "paceline/core/base/base.h"
 #include "paceline/torch/optimizers/optimizers.h"
 
@@ -128,7 +129,7 @@ class ByCurvature final : public Steps {
     parallel_.weight(static_cast<double>(drawn.size(0)));
     optimizer_.measure_curvature(
         [&] {
-          const data::Batch batch = data::take(training_, drawn, type_);
+          const data::Batch batch = data::take(training_, drawn, beside(model_, type_));
           return torch::nn::functional::cross_entropy(model_->forward(batch.images), batch.labels);
         },
         [&] { parallel_.synchronize(); });
@@ -188,7 +189,7 @@ class ByDifferences final : public Steps {
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       std::optional<paceline::DataParallel::NoSync> pause;
       if (i + 1 < pieces.size()) pause.emplace(parallel_.no_sync());
-      const data::Batch batch = data::take(training_, pieces[i], type_);
+      const data::Batch batch = data::take(training_, pieces[i], beside(model_, type_));
       torch::nn::functional::cross_entropy(
           model_->forward(batch.images), batch.labels,
           torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))

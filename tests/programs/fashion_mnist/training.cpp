@@ -45,7 +45,7 @@ double accuracy(paceline::Job& job, const Replica& replica, torch::nn::Sequentia
                      passes = std::max<std::int64_t>((most + 499) / 500, 1);
   for (const at::Tensor& some :
        data::exact_share_of(images, replica.number, replica.replicas).tensor_split(passes)) {
-    const data::Batch batch = data::take(test, some, type);
+    const data::Batch batch = data::take(test, some, beside(model, type));
     right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
   }
   model->train();
@@ -133,6 +133,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   // Before the images are there, because it needs the most memory.
   Replica replica(job, options);
   torch::nn::Sequential model = make_model(options.model, options.seed, type);
+  model->to(options.device == "auto" ? paceline::device_of(job) : at::Device(options.device));
   needed.emplace(*model, plan_of(options.model), descent.momentum > 0 ? 3 : 2);
   const auto parallel_ptr =
       make_parallel(job, options, parallel_options(options, descent), replica, model);
@@ -198,7 +199,8 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     const double rate =
         descent.learning_rate * static_cast<double>(steps - step + 1) / static_cast<double>(steps);
     const data::Batch batch =
-        own > 0 ? data::take(training, part.indices, parallel.input_type()) : data::Batch();
+        own > 0 ? data::take(training, part.indices, beside(model, parallel.input_type()))
+                : data::Batch();
     PartOfBatch computed{.samples = own};
     computed.loss = [&] {
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "forward");

@@ -29,6 +29,7 @@ bool is_finite(const at::Tensor& gradient) {
   const at::NoGradGuard no_grad;
   const at::Tensor values =
       (gradient.layout() == at::kSparse ? gradient._values() : gradient).contiguous();
+  if (!values.is_cpu()) return values.isfinite().all().item<bool>();
   switch (values.scalar_type()) {
     case at::kDouble: return are_finite<std::uint64_t>(values, 0x7ff0000000000000U);
     case at::kFloat: return are_finite<std::uint32_t>(values, 0x7f800000U);

@@ -50,13 +50,12 @@ std::map<std::string, std::string> units_of(const torch::nn::Module& model) {
   return units;
 }
 
-void require_host(const std::string& what, const at::Tensor& tensor) {
-  if (tensor.layout() != at::kStrided || !tensor.device().is_cpu()) {
-    throw_misuse(c10::str("DataParallel: ", what, " has layout ", tensor.layout(), " on ",
-                          tensor.device(),
-                          "; only dense tensors in host memory can be carried at present: move the "
-                          "model with model.to(torch::kCPU)"));
-  }
+void require_carried(const std::string& what, const at::Tensor& tensor) {
+  if (tensor.layout() == at::kStrided && (tensor.is_cpu() || tensor.is_cuda())) return;
+  throw_misuse(c10::str("DataParallel: ", what, " has layout ", tensor.layout(), " on ",
+                        tensor.device(),
+                        "; dense tensors in the memory of the host or of a CUDA device are "
+                        "carried: move the model with model.to(torch::kCPU)"));
 }
 
 void require_trainable(const std::string& what, const at::Tensor& tensor) {
@@ -116,7 +115,8 @@ class Sorting {
     const bool named = names_.erase(name) > 0;
     if (!is_new(tensor)) return;
     const std::string what = c10::str("parameter ", name, " ", describe(tensor));
-    require_host(what, tensor);
+    require_carried(what, tensor);
+    require_one_device(name, tensor);
     if (!tensor.requires_grad()) {
       parts_.frozen.push_back({name, tensor});
       return;
@@ -128,7 +128,7 @@ class Sorting {
 
   void buffer(const std::string& name, const at::Tensor& tensor) {
     if (!is_new(tensor)) return;
-    require_host(c10::str("buffer ", name, " ", describe(tensor)), tensor);
+    require_carried(c10::str("buffer ", name, " ", describe(tensor)), tensor);
     parts_.buffers.push_back({name, tensor});
   }
 
@@ -147,12 +147,20 @@ class Sorting {
   }
 
  private:
+  void require_one_device(const std::string& name, const at::Tensor& tensor) {
+    if (first_.name.empty()) first_ = {name, tensor};
+    if (tensor.device() == first_.tensor.device()) return;
+    throw_misuse(c10::str("DataParallel: parameter ", first_.name, " lies on ",
+                          first_.tensor.device(), " and parameter ", name, " on ", tensor.device(),
+                          "; a rank trains on one device: move the whole model with model.to()"));
+  }
   bool is_new(const at::Tensor& tensor) {
     return tensor.defined() && seen_.insert(tensor.unsafeGetTensorImpl()).second;
   }
 
   std::set<std::string> names_;  // not met yet
   std::set<const void*> weights_, seen_;
+  Parameter first_;
   ModelParts parts_;
 };
 
@@ -162,6 +170,10 @@ std::vector<Parameter> ModelParts::trained() const {
   std::vector<Parameter> parameters = dense;
   parameters.insert(parameters.end(), sparse.begin(), sparse.end());
   return parameters;
+}
+
+at::Device ModelParts::device() const {
+  return (dense.empty() ? sparse : dense).front().tensor.device();
 }
 
 std::vector<Parameter> ModelParts::trained_and_frozen() const {

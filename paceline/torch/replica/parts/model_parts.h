@@ -54,6 +54,7 @@ struct ModelParts {
   std::vector<at::Tensor> all() const;
   std::vector<Parameter> trained() const;  // the dense ones, then the sparse ones
   std::vector<Parameter> trained_and_frozen() const;
+  at::Device device() const;  // of all parameters
   // A line for each that must be the same on all ranks.
   std::vector<std::string> description() const;
   // Takes the trained and the frozen parameters as they are now: frozen or not, of another shape or

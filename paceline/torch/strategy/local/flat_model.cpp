@@ -53,6 +53,10 @@ at::Tensor FlatModel::part_of(const at::Tensor& vector, const Piece& piece) cons
   return vector.as_strided(like.sizes(), like.strides(), vector.storage_offset() + piece.offset);
 }
 
+at::Tensor FlatModel::beside_piece(const at::Tensor& vector, const Piece& piece) const {
+  return part_of(vector, piece).to(piece.tensor.device());
+}
+
 void FlatModel::read(const at::Tensor& into) const {
   const at::NoGradGuard no_grad;
   for (const Piece& piece : pieces_) part_of(into, piece).copy_(piece.tensor);
@@ -71,7 +75,8 @@ void FlatModel::write_buffers(const at::Tensor& from) const {
 
 void FlatModel::add(const at::Tensor& vector, double factor) const {
   const at::NoGradGuard no_grad;
-  for (const Piece& piece : pieces_) at::Tensor(piece.tensor).add_(part_of(vector, piece), factor);
+  for (const Piece& piece : pieces_)
+    at::Tensor(piece.tensor).add_(beside_piece(vector, piece), factor);
 }
 
 void FlatModel::read_gradients(const at::Tensor& into) const {
@@ -88,7 +93,8 @@ void FlatModel::set_where_not(const at::Tensor& is_kept, const at::Tensor& value
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < trained_; ++i) {
     at::Tensor tensor = pieces_[i].tensor;
-    tensor.copy_(at::where(part_of(is_kept, pieces_[i]), tensor, part_of(values, pieces_[i])));
+    tensor.copy_(
+        at::where(beside_piece(is_kept, pieces_[i]), tensor, beside_piece(values, pieces_[i])));
   }
 }
 
@@ -102,7 +108,7 @@ double FlatModel::square_distance(const at::Tensor& vector) const {
   const at::NoGradGuard no_grad;
   double sum = 0;
   for (std::size_t i = 0; i < trained_; ++i) {
-    const at::Tensor difference = pieces_[i].tensor - part_of(vector, pieces_[i]);
+    const at::Tensor difference = pieces_[i].tensor - beside_piece(vector, pieces_[i]);
     sum += difference.square_().sum(at::kDouble).item<double>();
   }
   return sum;

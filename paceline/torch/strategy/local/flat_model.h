@@ -58,6 +58,9 @@ class FlatModel {
   const std::vector<at::Tensor>& other_buffers() const { return other_buffers_; }
 
  private:
+  // The part of a vector, where the piece lies: vectors are on the host.
+  at::Tensor beside_piece(const at::Tensor& vector, const Piece& piece) const;
+
   const Communicator& group_;
   std::vector<Piece> pieces_;
   std::vector<at::Tensor> other_buffers_;

@@ -1,0 +1,25 @@
+// A double of libtorch's CUDA devices, for machines without one: libtorch_cpu finds devices, streams,
+// an allocator and operators under the names that libtorch_cuda gives them.
+//
+// Operators run on the CPU, at once, in the memory of the double, which nobody else can read or
+// write: what reaches for it in another way ends by SIGSEGV. Copies that need not block and are
+// given to a stream of their own run as late as they may: when somebody asks for an event behind
+// them, after some looks that are drawn, or when a stream is told to wait for one. So an event or a
+// wait that is left out shows as a wrong number.
+#pragma once
+
+#include <cstdint>
+
+namespace paceline::test {
+
+inline constexpr int kDevices = 4;
+
+// What the double has seen so far in this process.
+struct SeenByDouble {
+  std::int64_t late_copies = 0;  // that ran later than they were given
+  std::int64_t waits = 0;        // of the host for the device, other than by asking an event
+  std::int64_t allocations = 0;  // of memory of the device
+};
+SeenByDouble seen_by_double();
+
+}  // namespace paceline::test

@@ -1,0 +1,241 @@
+// Trainings whose models lie on devices (tests/devices/cuda_double.h) beside the same on the CPU,
+// whose losses they must have.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/norm/norm.h"
+#include "paceline/torch/parallel/parallel.h"
+#include "paceline/torch/replica/replica.h"
+#include "tests/devices/cuda_double.h"
+#include "tests/support/local_world.h"
+#include "tests/support/misuse.h"
+
+namespace paceline::test {
+namespace {
+
+namespace nn = torch::nn;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Training {
+  std::string name;
+  DataParallelOptions options = {};
+  std::function<nn::Sequential()> model;
+  int steps = 8;
+  int accumulate = 1;
+  double clip = 0;
+  double tolerance = 1e-5;  // of losses
+  bool is_joined = false;   // the last rank's data end two steps earlier
+};
+
+void PrintTo(const Training& training, std::ostream* into) {
+  *into << training.name;
+}
+
+nn::Sequential mlp() {
+  return nn::Sequential(nn::Linear(12, 32), nn::ReLU(), nn::Linear(32, 24), nn::ReLU(),
+                        nn::Linear(24, 5));
+}
+
+nn::Sequential cnn() {
+  return nn::Sequential(nn::Unflatten(nn::UnflattenOptions(1, {1, 3, 4})),
+                        nn::Conv2d(nn::Conv2dOptions(1, 6, 3).padding(1)), nn::BatchNorm2d(6),
+                        nn::ReLU(), nn::Flatten(), nn::Linear(72, 5));
+}
+
+nn::Sequential synchronised() {
+  nn::Sequential model = cnn();
+  convert_sync_batch_norm(*model);
+  return model;
+}
+
+struct Result {
+  std::vector<double> losses;        // rank 0's
+  std::vector<std::string> digests;  // of the parameters, of each rank
+};
+
+at::Device device_of(bool on_device, int rank) {
+  return on_device ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(rank))
+                   : at::Device(at::kCPU);
+}
+
+Result train(const Training& training, int ranks, bool on_device) {
+  Result result{.digests = std::vector<std::string>(static_cast<std::size_t>(ranks))};
+  run_ranks(ranks, [&](Job& job) {
+    const at::Device device = device_of(on_device, job.rank());
+    nn::Sequential model = training.model();
+    at::Generator first = at::detail::createCPUGenerator(7);
+    for (at::Tensor& one : model->parameters())
+      one.detach().copy_(at::randn(one.sizes(), first).mul_(0.3));
+    model->to(device);
+    DataParallel parallel(*model, job, training.options);
+    torch::optim::SGD optimizer(parallel.parameters(),
+                                torch::optim::SGDOptions(0.05).momentum(0.9));
+    at::Generator draw =
+        at::detail::createCPUGenerator(40 + static_cast<std::uint64_t>(job.rank()));
+    for (int step = 0; step < training.steps; ++step) {
+      const bool has_data =
+          !training.is_joined || job.rank() + 1 < ranks || step + 2 < training.steps;
+      parallel.weight(has_data ? 6 : 0);
+      double mean = 0;
+      for (int pass = 0; has_data && pass < training.accumulate; ++pass) {
+        const at::Tensor data = at::randn({6, 12}, draw).to(device, parallel.input_type()),
+                         target = at::randint(5, {6}, draw, at::kLong).to(device);
+        const auto scope = parallel.autocast();
+        const at::Tensor loss =
+            nn::functional::cross_entropy(model->forward(data).to(at::kFloat), target);
+        parallel.backward(loss);
+        mean += loss.item<double>() / training.accumulate;
+      }
+      if (training.clip > 0) {
+        parallel.synchronize();
+        parallel.clip_grad_norm(training.clip);
+        optimizer.step();
+      } else {
+        parallel.step(optimizer);
+      }
+      if (job.rank() == 0) result.losses.push_back(mean);
+    }
+    parallel.finish();
+    result.digests[static_cast<std::size_t>(job.rank())] = sha256_of(model->parameters());
+  });
+  return result;
+}
+
+std::vector<Training> trainings() {
+  std::vector<Training> all;
+  for (const char* schedule : {"barrier", "buckets", "wait_free", "merged", "priority", "general"})
+    all.push_back({.name = schedule, .options = {.schedule = schedule}, .model = mlp});
+  for (const char* codec :
+       {"fp16:min_compress_bytes=0", "int8:min_compress_bytes=0",
+        "top_k:ratio=0.2,min_compress_bytes=0", "power_sgd:rank=2,min_compress_bytes=0"})
+    all.push_back({.name = codec, .options = {.compression = codec}, .model = mlp});
+  for (const char* synchrony : {"local_sgd:period=3", "gossip", "elastic"})
+    all.push_back({.name = synchrony, .options = {.synchrony = synchrony}, .model = cnn});
+  all.push_back({.name = "small_buckets",
+                 .options = {.first_bucket_bytes = 512, .bucket_bytes = 1024},
+                 .model = cnn});
+  all.push_back({.name = "clipped", .model = mlp, .clip = 0.1});
+  all.push_back({.name = "max_grad_norm", .options = {.max_grad_norm = 0.1}, .model = mlp});
+  all.push_back({.name = "accumulated",
+                 .options = {.backward_passes_per_step = 3},
+                 .model = cnn,
+                 .accumulate = 3});
+  all.push_back({.name = "joined", .model = mlp, .is_joined = true});
+  all.push_back({.name = "o1", .options = {.precision = "o1"}, .model = mlp, .tolerance = 0.05});
+  all.push_back({.name = "o1_fp16",
+                 .options = {.precision = "o1:dtype=fp16"},
+                 .model = mlp,
+                 .tolerance = 0.05});
+  all.push_back({.name = "o2", .options = {.precision = "o2"}, .model = mlp, .tolerance = 0.05});
+  all.push_back({.name = "sync_batch_norm", .model = synchronised});
+  all.push_back({.name = "non_finite", .options = {.non_finite = "skip"}, .model = mlp});
+  return all;
+}
+
+class StagedTraining : public ::testing::TestWithParam<Training> {};
+
+TEST_P(StagedTraining, HasTheLossesOfTheCpu) {
+  for (const int ranks : {2, 3}) {
+    SCOPED_TRACE(fmt::format("{} ranks", ranks));
+    const Result expected = train(GetParam(), ranks, false), got = train(GetParam(), ranks, true);
+    ASSERT_EQ(got.losses.size(), expected.losses.size());
+    for (std::size_t i = 0; i < got.losses.size(); ++i)
+      EXPECT_NEAR(got.losses[i], expected.losses[i], GetParam().tolerance) << "step " << i;
+    const bool are_equal = GetParam().options.synchrony == "synchronous";
+    for (const std::string& digest : got.digests)
+      EXPECT_TRUE(!are_equal || digest == got.digests.front());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, StagedTraining, ::testing::ValuesIn(trainings()), [](const auto& one) {
+  std::string name = one.param.name;
+  for (char& each : name)
+    if (std::isalnum(static_cast<unsigned char>(each)) == 0) each = '_';
+  return name;
+});
+
+// --- what the device sees ------------------------------------------------------------------------
+
+TEST(StagedTrainings, NeverWaitForTheDeviceByBlocking) {
+  std::atomic<std::int64_t> late = 0, waits = 0;
+  run_ranks(2, [&](Job& job) {
+    nn::Sequential model = mlp();
+    model->to(device_of(true, job.rank()));
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
+    DataParallel parallel(*model, job);
+    const auto step = [&] {
+      model->forward(at::ones({6, 12}).to(device_of(true, job.rank()))).square().mean().backward();
+      parallel.step(optimizer);
+    };
+    step();
+    job.world().barrier().wait();
+    const SeenByDouble before = seen_by_double();
+    for (int i = 0; i < 5; ++i) step();
+    job.world().barrier().wait();
+    const SeenByDouble after = seen_by_double();
+    late += after.late_copies - before.late_copies;
+    waits += after.waits - before.waits;
+    job.world().barrier().wait();
+  });
+  EXPECT_GE(late, 2 * 5 * 2);  // of each rank and step one copy each way at least
+  EXPECT_EQ(waits, 0);
+}
+
+// --- broadcasts --------------------------------------------------------
+
+TEST(StagedTrainings, BroadcastWhatLiesOnDevices) {
+  run_ranks(3, [](Job& job) {
+    const at::Tensor tensor = at::full({5, 3}, job.rank()).to(device_of(true, job.rank())).t();
+    broadcast_parameters({tensor}, job.world(), 2);
+    EXPECT_TRUE(at::equal(tensor.cpu(), at::full({3, 5}, 2)));
+  });
+}
+
+// --- refusals ------------------------------------------------------------------------------------
+
+TEST(StagedTrainings, AreRefusedWhereSomethingWorksOnTheHostAlone) {
+  run_ranks(2, [](Job& job) {
+    nn::Sequential model = mlp();
+    model->to(device_of(true, job.rank()));
+    EXPECT_THAT(
+        misuse_of([&] { DataParallel parallel(*model, job, {.zero_stage = 1}); }),
+        AllOf(HasSubstr("zero_stage is 1"), HasSubstr("lies on cuda:"), HasSubstr("zero_stage 0")));
+  });
+}
+
+TEST(StagedTrainings, AreRefusedWhereAModelLiesOnTwoDevices) {
+  run_ranks(1, [](Job& job) {
+    nn::Sequential model = mlp();
+    model[0]->to(at::Device(at::kCUDA, 1));
+    EXPECT_THAT(misuse_of([&] { DataParallel parallel(*model, job); }),
+                AllOf(HasSubstr("0.weight lies on cuda:1"), HasSubstr("2.weight on cpu")));
+  });
+}
+
+TEST(StagedTrainings, AreRefusedWhenTheModelIsMovedLater) {
+  run_ranks(2, [](Job& job) {
+    nn::Sequential model = mlp();
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
+    DataParallel parallel(*model, job);
+    const at::Device device = device_of(true, job.rank());
+    model->to(device);
+    const std::string refusal = misuse_of([&] {
+      model->forward(at::ones({6, 12}).to(device)).sum().backward();
+      parallel.step(optimizer);
+    });
+    EXPECT_THAT(refusal, HasSubstr("rebind"));
+  });
+}
+
+}  // namespace
+}  // namespace paceline::test
