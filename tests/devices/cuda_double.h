@@ -14,7 +14,7 @@ namespace paceline::test {
 
 inline constexpr int kDevices = 4;
 
-// What the double has seen so far in this process.
+// Counts of this process so far.
 struct SeenByDouble {
   std::int64_t late_copies = 0;  // that ran later than they were given
   std::int64_t waits = 0;        // of the host for the device, other than by asking an event

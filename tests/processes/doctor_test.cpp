@@ -38,10 +38,11 @@ TEST(Doctor, LooksAtEverythingAndTriesBothTransports) {
                 ::testing::Contains(one["level"].get<std::string>()));
     EXPECT_EQ(one["level"] == "ok", one["remedy"] == "") << one;
   }
-  for (const char* name :
-       {"paceline", "kernel", "cores", "memory", "shared memory", "ulimit -n", "ulimit -u",
-        "ptrace scope", "interfaces", "host name", "ports", "clock", "time of day", "ssh",
-        "transport shm", "transport tcp", "transport mpi", "transport ucx", "transport nccl"}) {
+  for (const char* name : {"paceline",      "kernel",        "cores",          "memory",
+                           "shared memory", "ulimit -n",     "ulimit -u",      "ptrace scope",
+                           "interfaces",    "host name",     "ports",          "clock",
+                           "time of day",   "ssh",           "transport shm",  "transport tcp",
+                           "transport mpi", "transport ucx", "transport nccl", "cuda devices"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_EQ(check(report, "transport shm")["level"], "ok");

@@ -31,7 +31,7 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   std::byte* data() const { return data_; }
-  // What stands there now, whatever streams have still to do.
+  // The bytes that stand there now, whatever streams have still to do.
   MutableBytes on_host() const { return {alias_, bytes_}; }
 
  private:

@@ -27,7 +27,7 @@ class Event {
   virtual Result<> record(Stream stream) = 0;
   // Whether the moment has passed; never blocks. One that was never recorded has.
   virtual Result<bool> has_passed() = 0;
-  // What `stream` is given from now on begins after the moment.
+  // All that `stream` is given from now on begins after the moment.
   virtual Result<> hold(Stream stream) = 0;
 };
 

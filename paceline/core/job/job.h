@@ -4,8 +4,8 @@
 // the group of all ranks and memory that they share. A world of threads in one process, for tests
 // and simulations, is made by local_world.h. Groups for the plugins of engines, which know their
 // library's own names for groups, are made by engine_group.h; job_links.h gives the links to rooms
-// whose machines run beside the groups, and job_extension.h keeps for them what lives as long as
-// the job. job_impl.h is for this room and for tests alone.
+// whose machines run beside the groups, job_extension.h keeps for them what lives as long as the
+// job, registered_memory.h lets a device know memory. job_impl.h is for this room and tests alone.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 #include "paceline/core/device/device_plugin.h"
-#include "paceline/plugins/cuda/devices.h"
+#include "paceline/plugins/cuda/cuda.h"
 
 extern "C" __attribute__((visibility("default"))) paceline::device::DevicesPlugin
 paceline_devices_plugin() {

@@ -7,7 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "paceline/core/base/base.h"
+#include "paceline/core/base/deadline.h"
+#include "paceline/core/base/log.h"
 #include "paceline/core/job/registered_memory.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/device_copies.h"

@@ -83,10 +83,9 @@ void wait_in(const BatchRanks& ranks, int layer, const std::function<Work()>& ca
 Moments over_all_ranks(const Moments& own, const BatchRanks& ranks, int layer) {
   Communicator& group = *ranks.group;
   const at::Device device = own.mean.device();  // messages are on the host
-  const at::Tensor message =
-      at::cat({at::full({1}, own.count, at::kDouble),
-               at::full({1}, static_cast<double>(layer), at::kDouble), own.mean.cpu(),
-               own.squares.cpu()});
+  const at::Tensor message = at::cat({at::full({1}, own.count, at::kDouble),
+                                      at::full({1}, static_cast<double>(layer), at::kDouble),
+                                      own.mean.cpu(), own.squares.cpu()});
   const std::int64_t length = message.numel(), channels = own.mean.numel();
   const at::Tensor all = at::empty({group.size(), length}, at::kDouble);
   wait_in(ranks, layer, [&] { return group.all_gather(buffer_of(message), buffer_of(all)); });

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <mutex>
 
-#include "paceline/core/base/base.h"
+#include "paceline/core/base/log.h"
 
 namespace paceline {
 namespace {

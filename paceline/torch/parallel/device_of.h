@@ -1,4 +1,4 @@
-// Which device a rank trains on.
+// device_of: the device on which a rank trains.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,8 +7,8 @@
 
 namespace paceline {
 
-// Of the CUDA devices that libtorch sees in this process, that with the number of this rank among
-// the ranks of its host, modulo their number, so that ranks share devices where there are more of
+// The CUDA device with the number of this rank among the ranks of its host, modulo the number of
+// devices that libtorch sees in this process, so that ranks share devices where there are more of
 // them; the CPU where libtorch sees none. It becomes the current device of the calling thread.
 //
 //   const at::Device device = paceline::device_of(job);

@@ -36,7 +36,7 @@ double part_of(const at::Tensor& grad, double p) {
       count, [=](std::size_t i) { return std::pow(magnitude(i), p); }, added);
 }
 
-// What part_of() says of gradients on a device, in float64 there.
+// The same as part_of() for gradients on a device, computed there in float64.
 at::Tensor part_on_device(const at::Tensor& grad, double p) {
   const at::Tensor norm = at::linalg_vector_norm(grad, p, c10::nullopt, false, at::kDouble);
   return std::isinf(p) ? norm : norm.pow(p);

@@ -108,6 +108,7 @@ int doctor_main(const std::vector<std::string>& arguments) {
   checks.push_back(launch::check_ucx(executable, {"doctor", "--as-worker"}));
   for (const char* library : {"openmpi", "mpich"})
     checks.push_back(launch::check_mpi(library, executable, {"doctor", "--as-worker"}));
+  checks.push_back(launch::check_cuda_devices());
   checks.push_back(launch::check_nccl(executable, {"doctor", "--as-worker"}));
   const bool ok = std::ranges::none_of(
       checks, [](const HostCheck& c) { return c.level == HostCheck::Level::fail; });

@@ -24,6 +24,7 @@
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/collective/engine/engine_plugin.h"
+#include "paceline/core/device/device_plugin.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"
 #include "paceline/core/transport/memory/shared_memory.h"
 #include "paceline/core/transport/socket/resolve.h"
@@ -328,6 +329,17 @@ HostCheck check_mpi(const std::string& library, const std::string& executable,
   if (tried.status == 0) return {Level::ok, name, fmt::format("{}: {}", launcher, kSummed)};
   return {Level::warn, name, fmt::format("{}: {}", launcher, tried.told),
           "only PACELINE_TRANSPORT=mpi needs it: scripts/setup --launchers, then build again"};
+}
+
+HostCheck check_cuda_devices() {
+  const std::string name = "cuda devices";
+  auto devices = device::load_devices("cuda");
+  if (!devices)
+    return {Level::warn, name, devices.error().what,
+            "only models and buffers on CUDA devices need them (docs/guide/devices.md)"};
+  return {Level::ok, name,
+          fmt::format("{}; ranks that share one take turns of some milliseconds, unless MPS runs",
+                      (*devices)->count())};
 }
 
 HostCheck check_nccl(const std::string& executable,

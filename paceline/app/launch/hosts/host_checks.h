@@ -27,6 +27,9 @@ HostCheck check_transport(const std::string& transport, const std::string& execu
 HostCheck check_mpi(const std::string& library, const std::string& executable,
                     const std::vector<std::string>& worker_arguments);
 
+// The CUDA devices that Paceline's plugin finds; warns where it finds none.
+HostCheck check_cuda_devices();
+
 // Whether one process can make an NCCL communicator; warns when it cannot.
 HostCheck check_nccl(const std::string& executable,
                      const std::vector<std::string>& worker_arguments);

@@ -127,7 +127,7 @@ void Group::begin(Request request) {
   else begin_next();
 }
 
-// What ends on the host has still to come back to the device.
+// A call that has ended on the host has still to come back to the device.
 void Group::stage(const Request& request) {
   staged_.await_input(request.staged, *request.work, request.deadline);
   request.work->detour([this, call = request.staged, deadline = request.deadline,

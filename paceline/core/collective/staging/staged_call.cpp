@@ -46,7 +46,7 @@ void StagedCall::check_memory() const {
   }
 }
 
-// Where the buffers overlap on the device they do so on the host, in the same way.
+// Buffers that overlap on the device do so on the host, in the same way.
 void StagedCall::place_buffers() {
   const Bytes in = buffers_.input.bytes(), out = ConstBuffer(buffers_.output).bytes();
   const bool together = !buffers_.must_be_apart && overlap(in, out);

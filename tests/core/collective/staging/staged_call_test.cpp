@@ -8,6 +8,8 @@
 
 #include <cstring>
 
+#include "paceline/core/collective/staging/staged_calls.h"
+#include "paceline/core/collective/staging/staging_area.h"
 #include "paceline/core/job/use_devices.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/conformance.h"
@@ -199,6 +201,29 @@ TEST(StagedCalls, GoTogetherWithRanksWhoseBuffersLieOnTheHost) {
       for (const auto& sum : sums) EXPECT_EQ(sum, sums[0]);
     }
   }
+}
+
+// --- places --------------------------------------------------------------------------------------
+
+TEST(StagingArea, TakesAPlaceAgainWhenTheDeviceHasLetGoOfIt) {
+  LateDevice device(test::seed(4401));
+  run_ranks(1, {}, [&](Job& job) {
+    StagingArea area(device, [&](std::size_t bytes) { return job.allocate(bytes); });
+    auto first = area.take(100);
+    const std::byte* const at = first->memory.data();
+    device.give(area.down(), [] {});
+    first->here->record(area.down()).value();
+    device.hang(true);
+    area.give_back(std::move(first));
+    auto second = area.take(100);
+    EXPECT_NE(second->memory.data(), at);
+    device.hang(false);
+    device.finish(area.down());
+    auto third = area.take(100);
+    EXPECT_EQ(third->memory.data(), at);
+    area.give_back(std::move(second));
+    area.give_back(std::move(third));
+  });
 }
 
 // --- ends ----------------------------------------------------------------------------------------

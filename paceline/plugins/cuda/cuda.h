@@ -1,5 +1,7 @@
-// The CUDA devices that this process sees, for the rooms of core (core/device/device.h). Their
-// contexts are the primary ones, which libtorch and the CUDA runtime use too.
+// The door of cuda: the CUDA devices that this process sees, for the rooms of core
+// (core/device/device.h). Their contexts are the primary ones, which libtorch and the CUDA runtime
+// use too. driver.h is the part of libcuda that is used, which is opened at run time, and plugin.cpp
+// what core loads.
 #pragma once
 
 #include <memory>

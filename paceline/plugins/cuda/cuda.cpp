@@ -1,4 +1,4 @@
-#include "paceline/plugins/cuda/devices.h"
+#include "paceline/plugins/cuda/cuda.h"
 
 #include <fmt/format.h>
 

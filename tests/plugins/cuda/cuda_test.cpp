@@ -1,6 +1,6 @@
 // CUDA's devices on a double of the driver, whose devices are memory of this process and whose
 // streams work at once. Streams that are late: tests/core/collective/staging/staged_call_test.cpp.
-#include "paceline/plugins/cuda/devices.h"
+#include "paceline/plugins/cuda/cuda.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
