@@ -222,7 +222,7 @@ TEST_F(NcclEngine, RefusesWhatItCannotCarryAndLivesOn) {
                    "both must be in the same");
     expect_refused([&] { (void)group->all_reduce(there, {.algorithm = "ring"}); },
                    "programs cannot read");
-    expect_refused([&] { (void)job.world().all_reduce(there); }, "--transport nccl");
+    expect_refused([&] { (void)job.world().all_reduce(there); }, "lies in device memory");
     expect_refused([&] { (void)group->all_to_all(there, there); }, "copy it to the host");
     expect_refused([&] { (void)group->send(there, 0); }, "copy it to the host");
     group->all_reduce(there).wait();

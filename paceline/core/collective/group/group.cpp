@@ -116,9 +116,10 @@ bool Group::try_at_once(Request& request) {
 }
 
 void Group::begin(Request request) {
-  if (const auto failure = generation().failure()) return request.work->finish(*failure);
-  queued_until_ = queued_until_.sooner(request.deadline);
   if (request.staged) stage(request);
+  if (const auto failure = generation().failure()) return request.work->finish(*failure);
+  if (request.staged) staged_.await_input(request.staged, *request.work, request.deadline);
+  queued_until_ = queued_until_.sooner(request.deadline);
   queue_.push_back(std::move(request));
   be_looked_at();
   note_activity();
@@ -129,7 +130,6 @@ void Group::begin(Request request) {
 
 // A call that has ended on the host has still to come back to the device.
 void Group::stage(const Request& request) {
-  staged_.await_input(request.staged, *request.work, request.deadline);
   request.work->detour([this, call = request.staged, deadline = request.deadline,
                         weak = std::weak_ptr(request.work)](const std::optional<Failure>& why) {
     const auto work = weak.lock();

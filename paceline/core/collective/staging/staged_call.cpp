@@ -36,6 +36,11 @@ StagedCall::StagedCall(std::shared_ptr<StagingArea> area, const DeviceBuffers& b
   }
 }
 
+StagedCall::~StagedCall() {
+  settle();
+  area_->give_back(std::move(place_));
+}
+
 void StagedCall::check_memory() const {
   for (const ConstBuffer buffer : {buffers_.input, ConstBuffer(buffers_.output)}) {
     if (buffer.count == 0) continue;

@@ -25,7 +25,8 @@ class StagedCall {
   // until now. THREAD: any. THROWS Error: misuse, the buffers are not in the device's memory; io,
   // the device or the host's memory fails.
   StagedCall(std::shared_ptr<StagingArea> area, const DeviceBuffers& buffers);
-  ~StagedCall() { area_->give_back(std::move(place_)); }
+  // Waits as settle() does, where a call was refused.
+  ~StagedCall();
 
   // On the host.
   ConstBuffer input() const { return input_; }

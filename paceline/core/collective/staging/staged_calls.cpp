@@ -42,6 +42,12 @@ void StagedCalls::bring_back(std::shared_ptr<StagedCall> call, std::shared_ptr<W
   if (!begun) on_failure_(begun.error());
 }
 
+// A nap that went on would end in another thread's destructor.
+void StagedCalls::stop_looking() {
+  reactor_.remove(*this);
+  naps_.set_asleep(false);
+}
+
 Result<bool> StagedCalls::is_over(Wait& wait) {
   return wait.work ? wait.call->has_returned() : wait.call->look_for_input();
 }
@@ -58,7 +64,7 @@ bool StagedCalls::poll() {
   }
   if (over.empty()) return false;
   std::erase_if(waits_, [](const Wait& wait) { return wait.call == nullptr; });
-  if (waits_.empty()) reactor_.remove(*this);
+  if (waits_.empty()) stop_looking();
   bool has_input = false;
   for (const Wait& wait : over) {
     if (wait.work) wait.work->finish(std::nullopt);
@@ -100,7 +106,7 @@ std::vector<std::string> StagedCalls::stalled(Clock::time_point now, Clock::dura
 
 void StagedCalls::failed(const Failure& why) {
   if (waits_.empty()) return;
-  reactor_.remove(*this);
+  stop_looking();
   for (const Wait& wait : std::exchange(waits_, {})) {
     if (!wait.work) continue;  // it stands in the group's queue
     wait.call->settle();

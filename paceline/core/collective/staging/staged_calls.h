@@ -50,6 +50,7 @@ class StagedCalls final : private transport::Pollable {
     bool is_told = false;
   };
   void add(Wait wait);
+  void stop_looking();
   Result<bool> is_over(Wait& wait);
   bool poll() override;
   void set_asleep(bool asleep) override { naps_.set_asleep(asleep); }

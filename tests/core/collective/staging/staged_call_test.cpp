@@ -231,8 +231,8 @@ TEST(StagingArea, TakesAPlaceAgainWhenTheDeviceHasLetGoOfIt) {
 TEST(StagedCalls, ADeviceThatDoesNotGoOnIsNamedAtTheDeadline) {
   LateDevices devices(test::seed(4401));
   devices.device(0).hang(true);
+  const OnDevice memory(devices.device(0), 100, nullptr);  // which the late copy still reads
   run_with(devices, 1, {.timeout = 300ms}, [&](Job& job) {
-    const OnDevice memory(devices.device(0), 100, nullptr);
     devices.device(0).give(nullptr, [] {});
     const Failure failure = failure_of([&] { job.world().all_reduce(memory.buffer()).wait(); });
     EXPECT_EQ(failure.fault, Fault::timed_out);
