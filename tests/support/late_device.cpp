@@ -114,7 +114,7 @@ class LateDevice::LateEvent final : public device::Event {
 
  private:
   LateDevice& device_;
-  const std::shared_ptr<int> count_;
+  const std::shared_ptr<std::atomic<int>> count_;
   Moment moment_;
   int looks_ = 0;
 };

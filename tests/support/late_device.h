@@ -6,6 +6,7 @@
 // may stand for the device's, for claims that know nothing of devices.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -93,7 +94,7 @@ class LateDevice final : public device::Device {
   std::map<device::Stream, Queue> queues_;
   std::map<const std::byte*, std::pair<std::byte*, std::size_t>> memory_;  // alias and length
   std::map<const std::byte*, std::size_t> registered_;
-  std::shared_ptr<int> events_ = std::make_shared<int>(0);
+  std::shared_ptr<std::atomic<int>> events_ = std::make_shared<std::atomic<int>>(0);
   std::uintptr_t next_stream_ = 0;
   bool host_memory_passes_ = false, hangs_ = false;
   std::string broken_;
