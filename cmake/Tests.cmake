@@ -95,7 +95,7 @@ endfunction()
 function(paceline_test_entries target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "CHECKED" "TIMEOUT;CORES;SHARDS;COST" "SOURCES;LIBRARIES")
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 600)  # under the thread sanitizer a room takes ten times as long, and machines differ by a factor of 2
+    set(arg_TIMEOUT 900)  # under the thread sanitizer a room takes ten times as long, and machines differ by a factor of 2
   endif()
   if(NOT arg_CORES)
     set(arg_CORES 1)
