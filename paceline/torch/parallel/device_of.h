@@ -12,8 +12,8 @@ namespace paceline {
 // them; the CPU where libtorch sees none. It becomes the current device of the calling thread.
 //
 //   const at::Device device = paceline::device_of(job);
-//   model->to(device);                              // before DataParallel is made
-//   model->forward(batch.to(device))
+//   model->to(device);  // before DataParallel is made
+//   at::Tensor scores = model->forward(batch.to(device));
 //
 // libtorch sees CUDA devices only in a program that links libtorch_cuda, as the target
 // paceline::device does. One that does not, on a host with a device, is told so, once.

@@ -1,8 +1,8 @@
 // The kinds of frames that a link accepts: transport's own, and those that the rooms above it send.
 //
-// A room defines the numbers of its kinds in a header of its own, and whoever makes a link hands it
-// the table of all kinds that may come over it (StreamIdentity). A frame of any other kind ends the
-// link. The numbers belong to the wire (docs/wire.md).
+// Each room numbers its kinds in a header of its own. Whoever makes a link gives it a table of all
+// kinds that may come over it (StreamIdentity::kinds); a frame of any other kind ends the link. The
+// numbers stand on the wire (docs/wire.md).
 #pragma once
 
 #include <array>
