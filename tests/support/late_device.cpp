@@ -8,6 +8,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tests/support/reduce_on_host.h"
+
 namespace paceline::test {
 namespace {
 
@@ -16,6 +18,21 @@ constexpr int kMostLooks = 3;
 
 std::size_t whole_pages(std::size_t bytes) {
   return std::max<std::size_t>(1, (bytes + kPage - 1) / kPage) * kPage;
+}
+
+// A device reaches the memory of others, so that aliases are those of all.
+using Aliases = std::map<const std::byte*, std::pair<std::byte*, std::size_t>>;
+std::mutex aliases_mutex;
+Aliases aliases;
+
+std::byte* found_in(const Aliases& memory, const std::byte* address) {
+  auto found = memory.upper_bound(address);
+  if (found != memory.begin()) {
+    --found;
+    const auto at = static_cast<std::size_t>(address - found->first);
+    if (at <= found->second.second) return found->second.first + at;
+  }
+  return const_cast<std::byte*>(address);
 }
 
 }  // namespace
@@ -36,30 +53,29 @@ DeviceMemory::DeviceMemory(LateDevice& device, std::size_t bytes) : device_(devi
   ::close(file);
   const std::lock_guard lock(device_.mutex_);
   device_.memory_[data_] = {alias_, bytes_};
+  const std::lock_guard guard(aliases_mutex);
+  aliases[data_] = {alias_, bytes_};
 }
 
 DeviceMemory::~DeviceMemory() {
   {
     const std::lock_guard lock(device_.mutex_);
     device_.memory_.erase(data_);
+    const std::lock_guard guard(aliases_mutex);
+    aliases.erase(data_);
   }
   ::munmap(data_, whole_pages(bytes_));
   ::munmap(alias_, whole_pages(bytes_));
 }
 
-std::byte* LateDevice::alias_of(const std::byte* address) const {
-  auto found = memory_.upper_bound(address);
-  if (found != memory_.begin()) {
-    --found;
-    const auto at = static_cast<std::size_t>(address - found->first);
-    if (at <= found->second.second) return found->second.first + at;
-  }
-  return const_cast<std::byte*>(address);
+std::byte* LateDevice::alias_of(const std::byte* address) {
+  const std::lock_guard guard(aliases_mutex);
+  return found_in(aliases, address);
 }
 
 std::string LateDevice::complaint_about(Bytes memory) const {
   const std::lock_guard lock(mutex_);
-  if (host_memory_passes_ || alias_of(memory.data()) != memory.data()) return {};
+  if (host_memory_passes_ || found_in(memory_, memory.data()) != memory.data()) return {};
   return "it lies on the host";
 }
 
@@ -101,8 +117,7 @@ class LateDevice::LateEvent final : public device::Event {
     if (auto fine = device_.broken(); !fine) return fine.error();
     if (device_.queues_[moment_.stream].begun >= moment_.number) return true;
     if (device_.hangs_ || looks_-- > 0) return false;
-    device_.run_until(moment_);
-    return true;
+    return device_.run_until(moment_);
   }
 
   Result<> hold(device::Stream stream) override {
@@ -119,14 +134,20 @@ class LateDevice::LateEvent final : public device::Event {
   int looks_ = 0;
 };
 
-LateDevice::LateDevice(std::uint64_t seed, std::string name)
-    : name_(std::move(name)), draw_(seed) {}
+LateDevice::LateDevice(std::uint64_t seed, std::string name) : name_(std::move(name)), draw_(seed) {
+  std::memcpy(identity_.data(), name_.data(), std::min(name_.size(), identity_.size()));
+}
 
 LateDevice::~LateDevice() = default;
 
 Result<> LateDevice::broken() const {
   if (broken_.empty()) return Done{};
   return Failure{Fault::io, fmt::format("{}: {}", name_, broken_), {}};
+}
+
+void LateDevice::keep_out_of_reach(std::string why) {
+  const std::lock_guard lock(mutex_);
+  out_of_reach_ = std::move(why);
 }
 
 void LateDevice::hang(bool hangs) {
@@ -164,15 +185,61 @@ Result<std::unique_ptr<device::Event>> LateDevice::make_event() {
   return std::unique_ptr<device::Event>(std::make_unique<LateEvent>(*this));
 }
 
-void LateDevice::run_until(const Moment& moment) {
+bool LateDevice::run_until(const Moment& moment) {
   Queue& queue = queues_[moment.stream];
   while (queue.begun < moment.number && !queue.works.empty()) {
-    const Work work = std::move(queue.works.front());
+    const Work work = queue.works.front();
+    if (work.may_run && !work.may_run()) return false;
+    if (!work.run && !run_until(work.held_for)) return false;
     queue.works.erase(queue.works.begin());
     ++queue.begun;
     if (work.run) work.run();
-    else run_until(work.held_for);
   }
+  return true;
+}
+
+Result<> LateDevice::hold_until(device::Stream stream, const std::atomic<std::uint32_t>& word,
+                                std::uint32_t value) {
+  const std::lock_guard lock(mutex_);
+  if (auto fine = broken(); !fine) return fine;
+  const auto* const at = reinterpret_cast<const std::byte*>(&word);
+  const bool is_known = std::ranges::any_of(registered_, [at](const auto& one) {
+    return one.first <= at && at < one.first + one.second;
+  });
+  if (!is_known) return Failure{Fault::io, "the word is in memory that was not registered", {}};
+  queues_[stream].works.push_back(
+      {.run = [] {},
+       .may_run = [&word, value] { return word.load(std::memory_order_acquire) >= value; }});
+  return Done{};
+}
+
+// --- what ranks do without the host --------------------------------------------------------------
+
+Result<device::LentMemory> LateDevice::lend(Bytes memory) const {
+  return device::LentMemory{.address = reinterpret_cast<std::uint64_t>(memory.data()),
+                            .identity = identity_};
+}
+
+Result<std::byte*> LateDevice::reach(const device::LentMemory& memory, std::size_t) {
+  const std::lock_guard lock(mutex_);
+  if (!out_of_reach_.empty()) return Failure{Fault::io, out_of_reach_, {}};
+  return reinterpret_cast<std::byte*>(memory.address);
+}
+
+Result<> LateDevice::reduce(const device::Reduction& reduction, device::Stream stream) {
+  const std::lock_guard lock(mutex_);
+  if (auto fine = broken(); !fine) return fine;
+  ++reductions_;
+  device::Operands all = device::operands_of(reduction);
+  for (int k = 0; k < all.ranks; ++k) {
+    all.inputs[k] = alias_of(static_cast<const std::byte*>(all.inputs[k]));
+    all.outputs[k] = alias_of(static_cast<const std::byte*>(all.outputs[k]));
+  }
+  queues_[stream].works.push_back(
+      {.run = [all, dtype = reduction.dtype, step = device::step_of(reduction.op)] {
+        reduce_on_host(dtype, step, all);
+      }});
+  return Done{};
 }
 
 Result<> LateDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes,
@@ -192,7 +259,7 @@ void LateDevice::give(device::Stream stream, std::function<void()> work) {
 
 void LateDevice::finish(device::Stream stream) {
   const std::lock_guard lock(mutex_);
-  run_until({stream, ~std::uint64_t{0}});
+  (void)run_until({stream, ~std::uint64_t{0}});
 }
 
 LateDevices::LateDevices(std::uint64_t seed, int count) {

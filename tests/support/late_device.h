@@ -56,6 +56,12 @@ class LateDevice final : public device::Device {
   Result<> register_host(MutableBytes memory) override;
   void unregister_host(MutableBytes memory) override;
   std::string complaint_about(Bytes memory) const override;
+  std::array<std::byte, 16> identity() const override { return identity_; }
+  Result<> hold_until(device::Stream stream, const std::atomic<std::uint32_t>& word,
+                      std::uint32_t value) override;
+  Result<> reduce(const device::Reduction& reduction, device::Stream stream) override;
+  Result<device::LentMemory> lend(Bytes memory) const override;
+  Result<std::byte*> reach(const device::LentMemory& memory, std::size_t bytes) override;
 
   // A kernel of the program's own.
   void give(device::Stream stream, std::function<void()> work);
@@ -63,11 +69,14 @@ class LateDevice final : public device::Device {
   void finish(device::Stream stream);
 
   void let_host_memory_pass(bool passes) { host_memory_passes_ = passes; }
-  void hang(bool hangs);                        // from now on no work is done
-  void break_down(std::string text);            // from now on every call fails; empty: none does
-  std::size_t registered() const;               // ranges of host memory
-  int streams() const;                          // that exist, without the usual one
-  int live_events() const { return *events_; }  // that exist
+  // From now on it reaches nobody's memory, or (empty) everybody's.
+  void keep_out_of_reach(std::string why);
+  void hang(bool hangs);                          // from now on no work is done
+  void break_down(std::string text);              // from now on every call fails; empty: none does
+  std::size_t registered() const;                 // ranges of host memory
+  int streams() const;                            // that exist, without the usual one
+  int reductions() const { return reductions_; }  // that were given to streams
+  int live_events() const { return *events_; }    // that exist
 
  private:
   friend class DeviceMemory;
@@ -79,13 +88,14 @@ class LateDevice final : public device::Device {
   struct Work {
     std::function<void()> run;  // empty: it holds the stream for a moment of another one
     Moment held_for = {};
+    std::function<bool()> may_run = {};  // empty: it always may
   };
   struct Queue {
     std::uint64_t begun = 0;  // pieces that are done
     std::vector<Work> works = {};
   };
-  void run_until(const Moment& moment);  // REQUIRES: the lock
-  std::byte* alias_of(const std::byte* address) const;
+  bool run_until(const Moment& moment);  // false: not yet. REQUIRES: the lock
+  static std::byte* alias_of(const std::byte* address);
   Result<> broken() const;
 
   const std::string name_;
@@ -95,9 +105,11 @@ class LateDevice final : public device::Device {
   std::map<const std::byte*, std::pair<std::byte*, std::size_t>> memory_;  // alias and length
   std::map<const std::byte*, std::size_t> registered_;
   std::shared_ptr<std::atomic<int>> events_ = std::make_shared<std::atomic<int>>(0);
+  std::atomic<int> reductions_ = 0;
   std::uintptr_t next_stream_ = 0;
+  std::array<std::byte, 16> identity_ = {};
   bool host_memory_passes_ = false, hangs_ = false;
-  std::string broken_;
+  std::string broken_, out_of_reach_;
 };
 
 // THREAD: any.

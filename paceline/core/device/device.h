@@ -7,11 +7,16 @@
 // has come, to this process and to other streams.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "paceline/core/base/bytes.h"
+#include "paceline/core/base/reduce.h"
 #include "paceline/core/base/result.h"
 
 namespace paceline::device {
@@ -31,11 +36,36 @@ class Event {
   virtual Result<> hold(Stream stream) = 0;
 };
 
+// A place in a device's memory, as other ranks are told of it: plain bytes, which travel.
+struct LentMemory {
+  std::uint64_t process = 0;                // of whom lends it: drawn when a process begins
+  std::uint64_t address = 0;                // there
+  std::uint64_t offset = 0;                 // in the allocation that the handle names
+  std::array<std::byte, 64> handle = {};    // as the device's library names it for other processes
+  std::array<std::byte, 16> identity = {};  // of the device
+};
+
+// An element-wise reduction of one input of each rank, in the order of ranks, by the balanced tree
+// (base/reduce.h): each output is the result times `factor`. An output may be an input.
+struct Reduction {
+  ReduceOp op = ReduceOp::sum;
+  Dtype dtype = Dtype::f32;
+  std::size_t count = 0;  // elements
+  double factor = 1;
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> outputs;
+};
+
 // THREAD: any. It outlives all that it has made.
 class Device {
  public:
+  // Of inputs in one Reduction, and of outputs.
+  static constexpr int kMostOperands = 16;
+
   virtual ~Device() = default;
   virtual std::string name() const = 0;  // "cuda:0", for messages
+  // The same in all processes that see the device.
+  virtual std::array<std::byte, 16> identity() const = 0;
   // Called before anything else of the device is used.
   virtual Result<Stream> make_stream() = 0;
   virtual void end_stream(Stream stream) = 0;  // REQUIRES: it has done all
@@ -49,6 +79,19 @@ class Device {
   virtual void unregister_host(MutableBytes memory) = 0;
   // Why these bytes are not in the device's memory, in words; empty: they are.
   virtual std::string complaint_about(Bytes memory) const = 0;
+
+  // All that `stream` is given from now on begins when the word, in host memory that was registered,
+  // has become at least `value`.
+  virtual Result<> hold_until(Stream stream, const std::atomic<std::uint32_t>& word,
+                              std::uint32_t value) = 0;
+  // Gives the reduction to `stream`, with the bits of the host's. All memory is the device's, or was
+  // reached by it. REQUIRES: can_reduce(op, dtype); at most kMostOperands of each.
+  virtual Result<> reduce(const Reduction& reduction, Stream stream) = 0;
+  // For other ranks on this host. REQUIRES: no complaint_about it.
+  virtual Result<LentMemory> lend(Bytes memory) const = 0;
+  // Where this device finds what a rank has lent. A failure: not from here, for the reason that it
+  // tells. It stays there while this process lives.
+  virtual Result<std::byte*> reach(const LentMemory& memory, std::size_t bytes) = 0;
 };
 
 // The devices that this process sees. THREAD: any.

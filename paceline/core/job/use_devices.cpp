@@ -4,11 +4,12 @@
 
 namespace paceline::job {
 
-void use_devices(Job& job, device::Devices& devices, bool all_buffers) {
+void use_devices(Job& job, device::Devices& devices, bool all_buffers, DeviceTransport transport) {
   Job::Impl& impl = job.impl();
   const std::lock_guard lock(impl.devices_mutex);
   impl.known_devices = &devices;
   impl.all_on_device = all_buffers;
+  impl.device_transport = transport;
 }
 
 }  // namespace paceline::job

@@ -2,52 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "paceline/plugins/cuda/context.h"
+#include "paceline/plugins/cuda/kernels.h"
+#include "paceline/plugins/cuda/reach.h"
+
 namespace paceline::cuda {
 namespace {
-
-CUdeviceptr address(const std::byte* memory) {
-  return reinterpret_cast<CUdeviceptr>(memory);
-}
-
-// The calling thread works in the device's context while it lives.
-class Current {
- public:
-  Current(const Driver& driver, CUcontext context) : driver_(driver) {
-    driver_.push_context(context);
-  }
-  ~Current() {
-    CUcontext ours = nullptr;
-    driver_.pop_context(&ours);
-  }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-
- private:
-  const Driver& driver_;
-};
-
-// The values that all parts of one device share.
-struct Context {
-  const Driver driver;
-  const int number;
-  CUcontext context = nullptr;
-
-  Current enter() const { return {driver, context}; }
-  Result<> checked(const char* call, CUresult code) const {
-    if (code == CUDA_SUCCESS) return Done{};
-    const char* text = nullptr;
-    driver.text_of(code, &text);
-    return Failure{
-        Fault::io,
-        fmt::format("cuda:{}: {} failed: {}", number, call, text == nullptr ? "unknown" : text),
-        {}};
-  }
-};
 
 class CudaEvent final : public device::Event {
  public:
@@ -85,6 +51,15 @@ class CudaDevice final : public device::Device {
   explicit CudaDevice(Context context) : context_(std::move(context)) {}
 
   std::string name() const override { return fmt::format("cuda:{}", context_.number); }
+  std::array<std::byte, 16> identity() const override {
+    CUdevice device = 0;
+    CUuuid uuid = {};
+    std::array<std::byte, 16> identity = {};
+    if (context_.driver.get_device(&device, context_.number) == CUDA_SUCCESS &&
+        context_.driver.get_uuid(&uuid, device) == CUDA_SUCCESS)
+      std::memcpy(identity.data(), &uuid, identity.size());
+    return identity;
+  }
 
   // Work in it does not wait for that of the usual stream, nor the reverse. A context takes some
   // 500 MB of the device, so that a device of which nobody makes a stream has none.
@@ -121,7 +96,8 @@ class CudaDevice final : public device::Device {
     const Current current = context_.enter();
     return context_.checked(
         "cuMemHostRegister",
-        context_.driver.register_host(memory.data(), memory.size(), CU_MEMHOSTREGISTER_PORTABLE));
+        context_.driver.register_host(memory.data(), memory.size(),
+                                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
   }
   void unregister_host(MutableBytes memory) override {
     const Current current = context_.enter();
@@ -141,6 +117,32 @@ class CudaDevice final : public device::Device {
     return fmt::format("it lies in that of cuda:{}", number);
   }
 
+  Result<> hold_until(device::Stream stream, const std::atomic<std::uint32_t>& word,
+                      std::uint32_t value) override {
+    const Current current = context_.enter();
+    CUdeviceptr at = 0;
+    auto* const host = const_cast<std::atomic<std::uint32_t>*>(&word);
+    const CUresult code = context_.driver.device_address(&at, host, 0);
+    if (auto found = context_.checked("cuMemHostGetDevicePointer", code); !found) return found;
+    return context_.checked("cuStreamWaitValue32",
+                            context_.driver.wait_value(static_cast<CUstream>(stream), at, value,
+                                                       CU_STREAM_WAIT_VALUE_GEQ));
+  }
+  Result<> reduce(const device::Reduction& reduction, device::Stream stream) override {
+    const Current current = context_.enter();
+    return kernels_.launch(context_, reduction, static_cast<CUstream>(stream));
+  }
+  Result<device::LentMemory> lend(Bytes memory) const override {
+    const Current current = context_.enter();
+    auto lent = Reach::lend(context_, memory);
+    if (lent) lent->identity = identity();
+    return lent;
+  }
+  Result<std::byte*> reach(const device::LentMemory& memory, std::size_t bytes) override {
+    const Current current = context_.enter();
+    return reach_.find(context_, memory, bytes);
+  }
+
  private:
   Result<> begin() {
     const std::lock_guard lock(mutex_);
@@ -156,6 +158,8 @@ class CudaDevice final : public device::Device {
 
   std::mutex mutex_;
   Context context_;
+  Kernels kernels_;
+  Reach reach_;
 };
 
 class CudaDevices final : public device::Devices {

@@ -48,6 +48,16 @@ Result<Driver> load_driver() {
   find(library, "cuMemHostRegister_v2", d.register_host, missing);
   find(library, "cuMemHostUnregister", d.unregister_host, missing);
   find(library, "cuPointerGetAttribute", d.get_attribute, missing);
+  find(library, "cuDeviceGetUuid_v2", d.get_uuid, missing);
+  find(library, "cuStreamWaitValue32_v2", d.wait_value, missing);
+  find(library, "cuMemHostGetDevicePointer_v2", d.device_address, missing);
+  find(library, "cuMemGetAddressRange_v2", d.get_range, missing);
+  find(library, "cuIpcGetMemHandle", d.get_handle, missing);
+  find(library, "cuIpcOpenMemHandle_v2", d.open_handle, missing);
+  find(library, "cuCtxEnablePeerAccess", d.enable_peer, missing);
+  find(library, "cuModuleLoadData", d.load_module, missing);
+  find(library, "cuModuleGetFunction", d.get_function, missing);
+  find(library, "cuLaunchKernel", d.launch, missing);
   find(library, "cuGetErrorString", d.text_of, missing);
   if (missing.empty()) return d;
   return unusable(fmt::format("libcuda.so.1 has no {}: the NVIDIA driver is too old", missing));

@@ -26,6 +26,18 @@ struct Driver {
   CUresult (*register_host)(void*, std::size_t bytes, unsigned int flags) = nullptr;
   CUresult (*unregister_host)(void*) = nullptr;
   CUresult (*get_attribute)(void* into, CUpointer_attribute, CUdeviceptr) = nullptr;
+  CUresult (*get_uuid)(CUuuid*, CUdevice) = nullptr;
+  CUresult (*wait_value)(CUstream, CUdeviceptr, cuuint32_t value, unsigned int flags) = nullptr;
+  CUresult (*device_address)(CUdeviceptr*, void* registered, unsigned int flags) = nullptr;
+  CUresult (*get_range)(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr) = nullptr;
+  CUresult (*get_handle)(CUipcMemHandle*, CUdeviceptr) = nullptr;
+  CUresult (*open_handle)(CUdeviceptr*, CUipcMemHandle, unsigned int flags) = nullptr;
+  CUresult (*enable_peer)(CUcontext of_peer, unsigned int flags) = nullptr;
+  CUresult (*load_module)(CUmodule*, const void* text) = nullptr;
+  CUresult (*get_function)(CUfunction*, CUmodule, const char* name) = nullptr;
+  CUresult (*launch)(CUfunction, unsigned int blocks, unsigned int, unsigned int,
+                     unsigned int threads, unsigned int, unsigned int, unsigned int shared_bytes,
+                     CUstream, void** arguments, void** extra) = nullptr;
   CUresult (*text_of)(CUresult, const char**) = nullptr;
 };
 

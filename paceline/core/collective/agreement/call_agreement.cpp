@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "paceline/core/collective/call/collective_frames.h"
+#include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline::collective {
 
@@ -42,7 +43,8 @@ void CallAgreement::call_all() {
 
 transport::SharedRegion CallAgreement::share_output_over(transport::Link& link) {
   const MutableBytes output = request_.output.bytes();
-  if (!request_.plan || !link.remote_of(output)) return {};
+  const bool is_on_host = !request_.staged || request_.staged->is_staged();
+  if (!request_.plan || !is_on_host || !link.remote_of(output)) return {};
   if (!shared_output_) shared_output_ = members_.generation().segments().share(output);
   return shared_output_.value_or(transport::SharedRegion{});
 }

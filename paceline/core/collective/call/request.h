@@ -35,7 +35,7 @@ struct Request {
   std::uint64_t fingerprint = 0;
   Deadline deadline;
   std::shared_ptr<Work::State> work;
-  // Brings the input from a device and the output back to it; null: both lie on the host.
+  // The buffers lie on a device; null: on the host. Staged, input and output are places on the host.
   std::shared_ptr<StagedCall> staged;
 
   const Partition& output_chunks() const {

@@ -10,6 +10,7 @@ namespace paceline::collective {
 enum class Route : std::uint8_t {
   programs,  // messages, or reads of a peer's memory, as a program says (carrier/program_carrier.h)
   board,     // a board in shared memory (carrier/board_carrier.h)
+  direct,    // kernels that reach all ranks' device memory (carrier/device_reduction.h)
   links,     // a frame from each rank to each (carrier/link_carrier.h)
   gathered,  // the frames of the agreement carry the inputs (carrier/gathered_inputs.h)
   engine,    // another project's library (engine/engine.h)
@@ -18,6 +19,7 @@ enum class Route : std::uint8_t {
 constexpr std::string_view name_of(Route route) {
   switch (route) {
     case Route::board: return "board";
+    case Route::direct: return "direct";
     case Route::links: return "links";
     case Route::gathered: return "gathered";
     case Route::engine: return "engine";
@@ -27,7 +29,7 @@ constexpr std::string_view name_of(Route route) {
 
 // The ranks post these calls (carrier/carrier.h); a program carries them where one cannot.
 constexpr bool is_posted(Route route) {
-  return route == Route::board || route == Route::links;
+  return route == Route::board || route == Route::direct || route == Route::links;
 }
 
 }  // namespace paceline::collective

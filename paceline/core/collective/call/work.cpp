@@ -9,6 +9,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline {
 namespace {
@@ -58,6 +59,15 @@ void Work::State::wait(Deadline deadline) {
   if (failure_) throw Error(in_operation(description, *failure_));
 }
 
+void Work::State::order(void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (done()) return;
+  if (!call_)
+    throw_misuse(
+        fmt::format("order(): the buffers of {} lie on the host; call wait()", description));
+  if (auto ordered = call_->order(stream); !ordered) throw Error(ordered.error());
+}
+
 void Work::State::on_done(std::function<void(const Result<>&)> callback) {
   {
     const std::lock_guard lock(mutex_);
@@ -82,13 +92,16 @@ void Work::State::finish(std::optional<Failure> failure) {
   reactor_->status().operation_ended();
   std::vector<std::function<void(const Result<>&)>> callbacks;
   std::vector<std::any> kept;
+  std::shared_ptr<collective::StagedCall> call;
   {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(failure);
     callbacks.swap(callbacks_);
     kept.swap(kept_);
+    call.swap(call_);
     done_.store(true, std::memory_order_release);
   }
+  if (call) call->release();
   reactor_->note_completion();
   const Result<> result = failure_ ? Result<>(*failure_) : Result<>(Done{});
   for (const auto& callback : callbacks) call_back(callback, result);
@@ -100,6 +113,10 @@ bool Work::done() const {
 
 void Work::wait(Deadline deadline) const {
   if (state_) state_->wait(deadline);
+}
+
+void Work::order(void* stream) const {
+  if (state_) state_->order(stream);
 }
 
 void Work::on_done(std::function<void(const Result<>&)> callback) const {

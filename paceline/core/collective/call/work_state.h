@@ -13,6 +13,9 @@
 #include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline {
+namespace collective {
+class StagedCall;
+}
 
 // A loss ends every operation in flight, with one text for all. The caller is told which one it
 // was, unless the text names it.
@@ -28,6 +31,7 @@ class Work::State {
 
   bool done() const { return done_.load(std::memory_order_acquire); }
   void wait(Deadline deadline);
+  void order(void* stream);
   void on_done(std::function<void(const Result<>&)> callback);
   void keep(std::any what);
 
@@ -38,6 +42,9 @@ class Work::State {
   void detour(std::function<bool(const std::optional<Failure>&)> detour) {
     detour_ = std::move(detour);
   }
+
+  // The buffers lie on a device. Before the operation may end.
+  void runs_on(std::shared_ptr<collective::StagedCall> call) { call_ = std::move(call); }
 
   // Set on the driver before finish; read by callers once done.
   double total_weight = 0;
@@ -54,6 +61,7 @@ class Work::State {
   std::shared_ptr<std::atomic<std::int64_t>> waited_;
   const std::int64_t begin_ns_;
   std::function<bool(const std::optional<Failure>&)> detour_;
+  std::shared_ptr<collective::StagedCall> call_;  // until it is done
   std::atomic<bool> done_ = false;
   std::mutex mutex_;
   std::optional<Failure> failure_;

@@ -135,6 +135,10 @@ bool Board::forbid_writes() {
   return ended;
 }
 
+bool Board::forbids_writes(int rank) const {
+  return page(rank).writes_forbidden.load() != 0;
+}
+
 void Board::set_asleep(bool asleep) {
   page(rank_).asleep.store(asleep ? 1 : 0, std::memory_order_seq_cst);
 }

@@ -76,6 +76,7 @@ class Board {
   // has not let finish its copy in kPatience still may.
   static constexpr std::chrono::seconds kPatience{5};
   bool forbid_writes();
+  bool forbids_writes(int rank) const;  // whether it has begun to
 
   // A rank that sleeps must be woken by who posts or counts, where that may be what it waits for:
   // the last post of an operation, one that differs, or a count that leaves no rank behind; of one

@@ -19,8 +19,9 @@ constexpr std::size_t kLongestAtOnce = 1 << 20;
 
 }  // namespace
 
-BoardCarrier::BoardCarrier(const Members& members, std::uint32_t group, Traffic& traffic)
-    : members_(members), group_(group), traffic_(traffic) {}
+BoardCarrier::BoardCarrier(const Members& members, std::uint32_t group, Traffic& traffic,
+                           std::function<void(const Request&, StagedCall::Moment)> awaits)
+    : members_(members), group_(group), traffic_(traffic), awaits_(std::move(awaits)) {}
 
 bool BoardCarrier::suits(const Call& call, int ranks) {
   const bool known =
@@ -108,6 +109,7 @@ void BoardCarrier::tell_withheld(const std::vector<int>& ranks) {
 // The other ranks do so, too.
 void BoardCarrier::leave_operation() {
   reduction_.reset();
+  on_devices_.reset();
   lent_.reset();
 }
 
@@ -124,6 +126,8 @@ void BoardCarrier::leave_board() {
         "a buffer of this rank's failed all_reduce in group {}",
         Board::kPatience.count(), group_));
   }
+  if (on_devices_) on_devices_->give_up();
+  on_devices_.reset();
   reduction_.reset();
   board_.reset();
   lent_.reset();
@@ -191,7 +195,9 @@ Result<> BoardCarrier::begin(std::uint64_t sequence, Request& request) {
   request_ = &request;
   if (board_->has_posted(members_.rank(), sequence)) return Done{};
   int awaiting = members_.size();
-  if (Board::takes(bytes_of(request.call), members_.size())) {
+  if (request.route == Route::direct) {
+    if (auto posted = post_on_device(request); !posted) return posted;
+  } else if (Board::takes(bytes_of(request.call), members_.size())) {
     board_->post(sequence, request.fingerprint, request.input.bytes());
   } else {
     const SharedReduction::Offer where = offer(request);
@@ -202,6 +208,16 @@ Result<> BoardCarrier::begin(std::uint64_t sequence, Request& request) {
       awaiting = members_.owners();
   }
   wake(awaiting);
+  return Done{};
+}
+
+// A rank that cannot lend its memory posts what no other rank does, so that all leave.
+Result<> BoardCarrier::post_on_device(Request& request) {
+  auto offer = DeviceReduction::offer(*request.staged);
+  const std::uint64_t refusal = offer ? 0 : 1 + static_cast<std::uint64_t>(members_.rank());
+  if (!offer) tell_obstacle(offer.error().what);
+  board_->post(sequence_, request.fingerprint ^ refusal,
+               offer ? std::as_bytes(std::span(&*offer, 1)) : Bytes());
   return Done{};
 }
 
@@ -224,6 +240,7 @@ Result<Progress> BoardCarrier::advance() {
       case Board::State::differs: leave_operation(); return Progress::by_messages;
       case Board::State::all_equal: break;
     }
+    if (request.route == Route::direct) return advance_on_devices();
     if (Board::takes(bytes_of(request.call), members_.size())) {
       sum_short();
       return Progress::done;
@@ -253,7 +270,36 @@ Result<Progress> BoardCarrier::advance() {
   return Progress::done;
 }
 
+// All have posted the place of their buffers on devices.
+Result<Progress> BoardCarrier::advance_on_devices() {
+  const Request& request = *request_;
+  if (!on_devices_) {
+    on_devices_.emplace(*board_, members_, sequence_, request,
+                        [this](StagedCall::Moment moment) { awaits_(*request_, moment); });
+  }
+  auto advanced = on_devices_->advance();
+  if (!advanced || *advanced == Progress::soon || *advanced == Progress::waiting) return advanced;
+  wake(members_.size());
+  if (*advanced == Progress::moved) return advanced;
+  if (*advanced == Progress::by_messages) {
+    tell_obstacle(on_devices_->obstacle());
+    leave_operation();
+    return advanced;
+  }
+  const auto others = static_cast<std::size_t>(members_.size() - 1);
+  traffic_.bytes_reduced += on_devices_->bytes_of_own_chunk() * others;
+  on_devices_.reset();
+  return Progress::done;
+}
+
+// From now on this rank's calls are staged.
+void BoardCarrier::tell_obstacle(const std::string& why) {
+  if (!may_go_direct_.exchange(false) || why.empty()) return;
+  warn(fmt::format("{}, so buffers on devices go through the host", why));
+}
+
 Awaited BoardCarrier::awaited() const {
+  if (on_devices_) return {.ranks = on_devices_->awaited()};
   return {.ranks = reduction_ ? reduction_->awaited() : std::vector<int>{}};
 }
 

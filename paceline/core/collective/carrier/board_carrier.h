@@ -4,20 +4,24 @@
 // THREAD: reactor's driver only.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <optional>
 
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/collective/carrier/board.h"
 #include "paceline/core/collective/carrier/carrier.h"
+#include "paceline/core/collective/carrier/device_reduction.h"
 #include "paceline/core/collective/carrier/shared_reduction.h"
 
 namespace paceline::collective {
 
 class BoardCarrier final : public PostingCarrier {
  public:
-  // `members` and `traffic` outlive it.
-  BoardCarrier(const Members& members, std::uint32_t group, Traffic& traffic);
+  // `awaits`: called when a call begins to wait for its device. `members` and `traffic` outlive it.
+  BoardCarrier(const Members& members, std::uint32_t group, Traffic& traffic,
+               std::function<void(const Request&, StagedCall::Moment)> awaits);
 
   // Whether ranks carry out this call on a board when they have one: the same for all calls that
   // match.
@@ -47,7 +51,12 @@ class BoardCarrier final : public PostingCarrier {
   }
   void leave(int peer) override;
   // Changes while any rank works on the call.
-  std::uint64_t movement() const { return reduction_ ? reduction_->movement() : 0; }
+  std::uint64_t movement() const {
+    if (on_devices_) return on_devices_->movement();
+    return reduction_ ? reduction_->movement() : 0;
+  }
+  // Whether ranks may reach each other's device memory, as far as is known. THREAD: any.
+  bool may_go_direct() const { return may_go_direct_.load(std::memory_order_relaxed); }
 
   void set_asleep(bool asleep) {
     if (board_) board_->set_asleep(asleep);
@@ -62,15 +71,20 @@ class BoardCarrier final : public PostingCarrier {
   transport::Offered offered(std::uint64_t segment) const;  // the worst of all
   void leave_operation();
   void leave_board();
+  void tell_obstacle(const std::string& why);
   void tell_withheld(const std::vector<int>& ranks);
   SharedReduction::Offer offer(const Request& request);
   std::uint64_t reachable(Bytes buffer) const;
   void sum_short();
+  Result<> post_on_device(Request& request);
+  Result<Progress> advance_on_devices();
   void wake(int ranks);  // the first ones
 
   const Members& members_;
   const std::uint32_t group_;
   Traffic& traffic_;
+  const std::function<void(const Request&, StagedCall::Moment)> awaits_;
+  std::atomic<bool> may_go_direct_ = true;
   Memory own_page_, stage_;
   std::vector<std::byte> read_;  // of others' inputs, kept from call to call
   std::optional<Board> board_;
@@ -84,6 +98,7 @@ class BoardCarrier final : public PostingCarrier {
   std::uint64_t sequence_ = 0;
   const Request* request_ = nullptr;
   std::optional<SharedReduction> reduction_;     // under way
+  std::optional<DeviceReduction> on_devices_;    // instead
   std::optional<transport::SharedRegion> lent_;  // its output
 };
 

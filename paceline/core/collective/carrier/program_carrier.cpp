@@ -7,6 +7,7 @@
 #include "paceline/core/base/half.h"
 #include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/carrier/combine.h"
+#include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline::collective {
 namespace {
@@ -95,7 +96,13 @@ Result<Progress> ProgramCarrier::advance() {
   return segments_left_ == 0 ? Progress::done : Progress::waiting;
 }
 
+// Whether the input is not yet there: it still comes from a device, or is to be scaled.
+bool ProgramCarrier::awaits_input() const {
+  return (request_->staged && !request_->staged->is_here()) || request_->scale_input;
+}
+
 Result<> ProgramCarrier::advance_all() {
+  if (request_->staged && !request_->staged->is_here()) return Done{};
   if (request_->scale_input) {
     if (!record().is_complete()) return Done{};
     scale_input(*request_, record(), members_.rank());
@@ -118,7 +125,7 @@ Result<> ProgramCarrier::advance_all() {
 }
 
 Result<> ProgramCarrier::advance(Segment& segment) {
-  if (request_->scale_input) return Done{};
+  if (awaits_input()) return Done{};
   const ProgramPlan& plan = *request_->plan;
   while (segment.round < plan.rounds.size()) {
     bool all = true;

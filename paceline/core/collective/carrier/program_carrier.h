@@ -49,6 +49,7 @@ class ProgramCarrier final : public Carrier, private transport::SendListener {
 
   Segment& activate(int number);
   Result<> advance(Segment& segment);
+  bool awaits_input() const;
   Result<> advance_all();
   void end_round(Segment& segment);
   Result<bool> attempt(Segment& segment, std::size_t action);

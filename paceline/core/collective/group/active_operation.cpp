@@ -6,6 +6,7 @@
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/carrier/engine_carrier.h"
 #include "paceline/core/collective/carrier/program_carrier.h"
+#include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline::collective {
 
@@ -31,10 +32,17 @@ Result<> ActiveOperation::start() {
     inputs_.emplace(FingerprintBarrier::form_of(members), members.rank(), members.size(), request_,
                     context_.traffic);
   }
+  if (auto staged = leave_devices(); !staged) return staged;
   if (stand == Stand::awaited || !agreement_.suits_barrier()) agreement_.call_all();
   else agreement_.begin_barrier(inputs_ ? &*inputs_ : nullptr);
   if (auto begun = carry_by_messages(); !begun) return begun;
   return go_on();
+}
+
+// Messages carry what lies on the host. Before the call is told, because it tells where.
+Result<> ActiveOperation::leave_devices() {
+  const bool is_on_device = request_.staged && !request_.staged->is_staged();
+  return is_on_device ? context_.stage(request_) : Done{};
 }
 
 Result<> ActiveOperation::carry_by_messages() {
@@ -56,6 +64,7 @@ Result<Progress> ActiveOperation::advance() {
   auto progress = carrier_->advance();
   if (!progress) return progress;
   if (*progress == Progress::by_messages) {
+    if (auto staged = leave_devices(); !staged) return staged.error();
     agreement_.call_all();
     if (auto begun = carry_by_messages(); !begun) return begun.error();
     return advance();
@@ -82,6 +91,7 @@ Result<Progress> ActiveOperation::look_at_post() {
 Result<> ActiveOperation::leave_post(int peer) {
   if (!is_posted()) return Done{};
   context_.posting.leave(peer);
+  if (auto staged = leave_devices(); !staged) return staged;
   agreement_.call_all();
   return carry_by_messages();
 }

@@ -27,6 +27,9 @@ struct OperationContext {
   PostingCarrier& posting;
   Engine* const engine;  // nullptr: no route leads to one
   Traffic& traffic;
+  // Gives the device the copy of a call's input to the host, and calls device_went_on() when it has
+  // come.
+  const std::function<Result<>(Request&)> stage;
   // Called where none of the operation's own methods has ended it; it may destroy the operation.
   const std::function<void()> on_done;
 };
@@ -48,6 +51,9 @@ class ActiveOperation {
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
                     Delivery delivery);
 
+  // A device has done what this waited for.
+  Result<> device_went_on() { return go_on(); }
+
   // Whether it helps to ask all ranks what they have called.
   bool may_ask_all() const { return agreement_.may_ask_all(); }
   Result<> ask_all();
@@ -63,6 +69,7 @@ class ActiveOperation {
 
  private:
   bool is_posted() const { return carrier_ == &context_.posting && !is_carried_; }
+  Result<> leave_devices();
   Result<> carry_by_messages();
   Result<> leave_post(int peer);
   Result<> called(int peer, Bytes payload);

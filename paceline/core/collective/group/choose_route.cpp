@@ -6,6 +6,7 @@
 #include "paceline/core/collective/carrier/gathered_inputs.h"
 #include "paceline/core/collective/carrier/link_carrier.h"
 #include "paceline/core/collective/program/contract.h"
+#include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline::collective {
 namespace {
@@ -73,9 +74,15 @@ bool has_board(const RouteFacts& facts, const Call& call) {
   return facts.shares_memory && BoardCarrier::suits(call, facts.ranks);
 }
 
+bool goes_direct(const RouteFacts& facts, const Call& call, std::string_view algorithm) {
+  return algorithm.empty() && call.operation == Operation::all_reduce && call.count > 0 &&
+         has_board(facts, call) && facts.ranks <= device::Device::kMostOperands;
+}
+
 Route choose_route(const RouteFacts& facts, const Request& request, std::string_view algorithm,
                    const std::function<RoutePrices()>& prices) {
   const Call& call = request.call;
+  if (request.staged && !request.staged->is_staged()) return Route::direct;
   if (takes_engine(facts, request, algorithm)) return Route::engine;
   if (algorithm == kBoard) {
     PACELINE_CHECK(has_board(facts, call),

@@ -32,6 +32,8 @@ struct RoutePrices {
 
 // Whether ranks have a board for the call, or will have one after their first call.
 bool has_board(const RouteFacts& facts, const Call& call);
+// Whether a call with buffers on devices may go between them: else it is staged.
+bool goes_direct(const RouteFacts& facts, const Call& call, std::string_view algorithm);
 
 // `algorithm`: that the caller named, or nothing. `prices` is asked where the answer depends on it.
 // THROWS Error (misuse): the board is named for a call that it cannot take; a buffer lies in device

@@ -129,6 +129,7 @@ Communicator::Impl::Impl(collective::Opening opening)
       profile(opening.profile),
       engines(opening.engines),
       devices(opening.devices),
+      device_transport(opening.device_transport),
       all_on_device(opening.all_on_device),
       group(opened_group(opening)),
       rank(group->members().rank()),
@@ -202,12 +203,13 @@ bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dt
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
-  if (is_staged(request)) stage(request);
+  if (is_on_device(request)) take_from_device(request, algorithm);
   request.route =
       collective::choose_route(route_facts, request, algorithm, [&] { return prices_of(call); });
   if (is_posted(request.route)) {
     call.algorithm = algorithm;
     request.fingerprint = fingerprint(call);
+    if (request.route == Route::direct) request.fingerprint ^= collective::DeviceReduction::kMark;
     if (BoardCarrier::is_short(call) && !request.staged && group->try_at_once(request))
       return Work::over_at_once(size);
     algorithm = {};  // a program carries the call where this rank cannot post it
@@ -217,6 +219,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
     choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   request.work = group->new_work(to_string(call, request.carrier()));
+  if (request.staged) request.work->runs_on(request.staged);
   Work work(request.work);
   Group::submit(group, std::move(request));
   return work;
@@ -226,7 +229,7 @@ Work Communicator::Impl::exchange(Request request, const OperationOptions& optio
   const ConstBuffer in = request.input;
   std::shared_ptr<std::vector<std::byte>> copy;
   // A part that arrives from one rank may lie where the part for another rank has to leave from.
-  if (in.data == request.output.data && in.count > 0 && !is_staged(request)) {
+  if (in.data == request.output.data && in.count > 0 && !is_on_device(request)) {
     check_host_memory(in, "all_to_all in place");
     copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
     request.input.data = copy->data();
@@ -238,7 +241,7 @@ Work Communicator::Impl::exchange(Request request, const OperationOptions& optio
 
 // --- buffers on devices --------------------------------------------------------------------------
 
-bool Communicator::Impl::is_staged(const Request& request) const {
+bool Communicator::Impl::is_on_device(const Request& request) const {
   if (!devices || request.call.operation == Operation::barrier) return false;
   const bool by_engine = engines != nullptr && engines->traits().memory == Memory::Kind::cuda;
   return all_on_device || (request.memory() != Memory::Kind::host && !by_engine);
@@ -261,7 +264,7 @@ std::shared_ptr<collective::StagingArea> Communicator::Impl::staging_area(int de
   return area;
 }
 
-void Communicator::Impl::stage(Request& request) {
+void Communicator::Impl::take_from_device(Request& request, std::string_view algorithm) {
   const Call& call = request.call;
   const ConstBuffer& known = request.input.count > 0 ? request.input : ConstBuffer(request.output);
   PACELINE_CHECK(all_on_device || request.input.count == 0 || request.output.count == 0 ||
@@ -277,6 +280,10 @@ void Communicator::Impl::stage(Request& request) {
                                 .brings_input = call.operation != Operation::broadcast || is_root,
                                 .takes_output = call.operation != Operation::broadcast || !is_root,
                                 .must_be_apart = call.operation == Operation::all_to_all});
+  if (device_transport != DeviceTransport::staged && group->may_go_direct() &&
+      collective::goes_direct(route_facts, call, algorithm))
+    return;
+  request.staged->stage();
   request.input = request.staged->input();
   request.output = request.staged->output();
 }

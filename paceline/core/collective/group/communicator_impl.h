@@ -41,6 +41,7 @@ class Communicator::Impl {
   const topology::Profile profile;  // the same on all ranks
   collective::EngineLibrary* const engines;
   const std::function<device::Devices&()> devices;
+  const DeviceTransport device_transport;
   const bool all_on_device;
   const std::shared_ptr<collective::Group> group;
   std::shared_ptr<Family> family = std::make_shared<Family>();
@@ -76,8 +77,8 @@ class Communicator::Impl {
 
  private:
   void choose_engine(collective::Request& request) const;
-  bool is_staged(const collective::Request& request) const;
-  void stage(collective::Request& request);
+  bool is_on_device(const collective::Request& request) const;
+  void take_from_device(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<collective::StagingArea> staging_area(int device);
   void choose_program(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<const collective::ProgramPlan> plan(const collective::Algorithm& algorithm,

@@ -32,10 +32,13 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
       share_memory_(RouteFacts::of(members_, nullptr).shares_memory),
-      board_(members_, id, traffic_),
+      board_(members_, id, traffic_,
+             [this](const Request& request, StagedCall::Moment moment) {
+               staged_.await(request.staged, moment, *request.work, request.deadline);
+             }),
       links_(members_, id, traffic_),
       staged_(
-          *reactor_, [this] { begin_next(); },
+          *reactor_, [this] { device_went_on(); },
           [this](const Failure& why) {
             generation().fail(members_.failure(
                 why.fault, fmt::format("{} waits {}", members_.name(members_.rank()), why.what),
@@ -48,6 +51,7 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
                .posting = share_memory_ ? static_cast<PostingCarrier&>(board_) : links_,
                .engine = engine_.get(),
                .traffic = traffic_,
+               .stage = [this](Request& request) { return stage_now(request); },
                .on_done = [this] { go_on(); }} {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {
@@ -116,9 +120,10 @@ bool Group::try_at_once(Request& request) {
 }
 
 void Group::begin(Request request) {
-  if (request.staged) stage(request);
+  if (request.staged) bring_back_later(request);
   if (const auto failure = generation().failure()) return request.work->finish(*failure);
-  if (request.staged) staged_.await_input(request.staged, *request.work, request.deadline);
+  if (request.staged && request.staged->is_staged())
+    staged_.await(request.staged, StagedCall::Moment::input, *request.work, request.deadline);
   queued_until_ = queued_until_.sooner(request.deadline);
   queue_.push_back(std::move(request));
   be_looked_at();
@@ -129,7 +134,7 @@ void Group::begin(Request request) {
 }
 
 // A call that has ended on the host has still to come back to the device.
-void Group::stage(const Request& request) {
+void Group::bring_back_later(const Request& request) {
   request.work->detour([this, call = request.staged, deadline = request.deadline,
                         weak = std::weak_ptr(request.work)](const std::optional<Failure>& why) {
     const auto work = weak.lock();
@@ -137,13 +142,36 @@ void Group::stage(const Request& request) {
       call->settle();
       return false;
     }
+    if (!call->is_staged()) return false;
     staged_.bring_back(call, work, deadline);
     return true;
   });
 }
 
 bool Group::may_begin(const Request& request) const {
-  return !request.staged || request.staged->is_here();
+  return !request.staged || !request.staged->is_staged() || request.staged->is_here();
+}
+
+// Of a call that was to go between devices, and cannot.
+Result<> Group::stage_now(Request& request) {
+  try {
+    request.staged->stage(/*apart=*/true);
+  } catch (const Error& error) {
+    return error.failure();
+  }
+  request.input = request.staged->input();
+  request.output = request.staged->output();
+  staged_.await(request.staged, StagedCall::Moment::input, *request.work, request.deadline);
+  return Done{};
+}
+
+void Group::device_went_on() {
+  if (current_) {
+    if (auto went_on = current_->device_went_on(); !went_on)
+      return generation().fail(went_on.error());
+    end_current_if_done();
+  }
+  begin_next();
 }
 
 void Group::begin(PointToPoint::Transfer transfer,

@@ -46,6 +46,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // Carries a call that ranks post out here and now, if no rank must be waited for longer than
   // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
   bool try_at_once(Request& request);
+  // Whether ranks may reach each other's device memory, as far as is known. THREAD: any.
+  bool may_go_direct() const { return board_.may_go_direct(); }
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void abort(const std::shared_ptr<Group>& group,
@@ -81,8 +83,10 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   };
   Result<> take(int peer, const transport::FrameHeader& header, Bytes payload, Delivery delivery);
   void begin(Request request);
-  void stage(const Request& request);
+  void bring_back_later(const Request& request);
+  Result<> stage_now(Request& request);
   bool may_begin(const Request& request) const;
+  void device_went_on();
   void begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
   void begin_next();
   void end_current_if_done();

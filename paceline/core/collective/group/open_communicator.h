@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/collective/call/device_transport.h"
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/collective/group/communicator.h"
@@ -33,6 +34,7 @@ struct Opening {
   // The devices in whose memory buffers may lie, which outlive the group: asked for when one does.
   // It THROWS Error (misuse) that tells why there are none. Empty: there are none.
   std::function<device::Devices&()> devices = {};
+  DeviceTransport device_transport = DeviceTransport::automatic;
   // For tests: all buffers count as memory of device 0, whatever their callers say.
   bool all_on_device = false;
 };

@@ -1,9 +1,10 @@
-// StagedCall: one call whose buffers lie in a device's memory: its input goes to the host, where a
-// carrier takes it to the other ranks, and its output comes back.
+// StagedCall: one call whose buffers lie in a device's memory. Staged, its input goes to the host,
+// where a carrier takes it to the other ranks, and its output comes back. Where ranks reach each
+// other's device memory it is not staged (carrier/device_reduction.h), unless that fails.
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <string>
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/collective/staging/staging_area.h"
@@ -21,40 +22,64 @@ struct DeviceBuffers {
 
 class StagedCall {
  public:
-  // Gives the device's stream the copy of the input, behind what the buffers' streams were given
-  // until now. THREAD: any. THROWS Error: misuse, the buffers are not in the device's memory; io,
-  // the device or the host's memory fails.
+  // A moment for which a call waits (staged_calls.h).
+  enum class Moment : std::uint8_t {
+    called,  // the callers' streams have done all that they had been given before the call
+    input,   // the input is on the host
+    sum,     // this rank's kernel is done (carrier/device_reduction.h)
+    output,  // the output is on the device
+  };
+
+  // Marks the moment of the call in the buffers' streams. THREAD: any. THROWS Error: misuse, the
+  // buffers are not in the device's memory; io, the device or the host's memory fails.
   StagedCall(std::shared_ptr<StagingArea> area, const DeviceBuffers& buffers);
   // Waits as settle() does, where a call was refused.
   ~StagedCall();
 
-  // On the host.
+  // Gives the device's stream the copy of the input to the host. `apart`: input and output have
+  // places of their own on the host, also where they are the same on the device, since other ranks
+  // may write to the output before the input has come. THREAD: as the constructor, or the reactor's
+  // driver later. THROWS as the constructor.
+  void stage(bool apart = false);
+  bool is_staged() const { return is_staged_; }
+  // On the host. REQUIRES: is_staged().
   ConstBuffer input() const { return input_; }
   Buffer output() const { return output_; }
-  std::string device() const { return area_->device().name(); }
+  const DeviceBuffers& buffers() const { return buffers_; }
+  device::Device& device() const { return area_->device(); }
+
+  // What `stream` is given from now on begins when release() was called. THREAD: any.
+  Result<> order(device::Stream stream);
+  // The call has ended. THREAD: any.
+  void release();
 
   // THREAD: reactor's driver, as all that follows.
-  // Whether the input is on the host.
-  Result<bool> look_for_input();
-  bool is_here() const { return is_here_; }  // as it was seen last
+  Result<bool> has_passed(Moment moment);
+  bool is_here() const { return is_here_; }  // the input, as it was seen last
+  // Gives the reduction to the device, beside all streams of callers.
+  Result<> begin_sum(const device::Reduction& reduction);
   // Gives the device's stream the copy of the output.
   Result<> begin_return();
-  Result<bool> has_returned();
   // Waits until the device neither reads the input nor writes the output, or a second: one that
   // hangs must not keep the verdict back. For a call that failed.
   void settle();
 
  private:
-  void place_buffers();
   void check_memory() const;
-  Result<> begin_copies();
+  void mark_call();
+  void place_buffers(bool apart);
+  Result<> copy_input();
+  Result<> hold_behind_call(device::Stream stream) const;
 
   const std::shared_ptr<StagingArea> area_;
   const DeviceBuffers buffers_;
-  std::unique_ptr<StagingArea::Place> place_;
+  std::unique_ptr<StagingArea::Place> place_;  // whose events and whose word are used
+  std::unique_ptr<StagingArea::Place> host_;   // the buffers' places; null: it is not staged
+  std::uint32_t value_ = 0;                    // of the word, when the call has ended
+  std::size_t marks_ = 0;                      // streams
   ConstBuffer input_;
   Buffer output_;
-  bool is_here_ = false;
+  bool is_staged_ = false, is_here_ = false;
 };
 
 }  // namespace paceline::collective

@@ -6,10 +6,10 @@
 
 namespace paceline::collective {
 
-StagedCalls::StagedCalls(transport::Reactor& reactor, std::function<void()> on_input,
+StagedCalls::StagedCalls(transport::Reactor& reactor, std::function<void()> on_passed,
                          std::function<void(Failure)> on_failure)
     : reactor_(reactor),
-      on_input_(std::move(on_input)),
+      on_passed_(std::move(on_passed)),
       on_failure_(std::move(on_failure)),
       naps_(reactor) {}
 
@@ -26,9 +26,12 @@ void StagedCalls::add(Wait wait) {
   waits_.push_back(std::move(wait));
 }
 
-void StagedCalls::await_input(std::shared_ptr<StagedCall> call, const Work::State& work,
-                              Deadline deadline) {
-  add({.call = std::move(call), .description = work.description, .deadline = deadline});
+void StagedCalls::await(std::shared_ptr<StagedCall> call, StagedCall::Moment moment,
+                        const Work::State& work, Deadline deadline) {
+  add({.call = std::move(call),
+       .moment = moment,
+       .description = work.description,
+       .deadline = deadline});
 }
 
 void StagedCalls::bring_back(std::shared_ptr<StagedCall> call, std::shared_ptr<Work::State> work,
@@ -36,6 +39,7 @@ void StagedCalls::bring_back(std::shared_ptr<StagedCall> call, std::shared_ptr<W
   const auto begun = call->begin_return();
   const std::string description = work->description;
   add({.call = std::move(call),
+       .moment = StagedCall::Moment::output,
        .work = std::move(work),
        .description = description,
        .deadline = deadline});
@@ -48,14 +52,10 @@ void StagedCalls::stop_looking() {
   naps_.set_asleep(false);
 }
 
-Result<bool> StagedCalls::is_over(Wait& wait) {
-  return wait.work ? wait.call->has_returned() : wait.call->look_for_input();
-}
-
 bool StagedCalls::poll() {
   std::vector<Wait> over;
   for (Wait& wait : waits_) {
-    auto is_over = this->is_over(wait);
+    auto is_over = wait.call->has_passed(wait.moment);
     if (!is_over) {
       on_failure_(is_over.error());
       return true;
@@ -65,12 +65,12 @@ bool StagedCalls::poll() {
   if (over.empty()) return false;
   std::erase_if(waits_, [](const Wait& wait) { return wait.call == nullptr; });
   if (waits_.empty()) stop_looking();
-  bool has_input = false;
+  bool goes_on = false;
   for (const Wait& wait : over) {
     if (wait.work) wait.work->finish(std::nullopt);
-    else has_input = true;
+    else goes_on = true;
   }
-  if (has_input) on_input_();
+  if (goes_on) on_passed_();
   return true;
 }
 
@@ -81,8 +81,15 @@ Deadline StagedCalls::next_deadline() const {
 }
 
 std::string StagedCalls::text_of(const Wait& wait) {
-  return fmt::format("{} for {} to copy the {}", wait.description, wait.call->device(),
-                     wait.work ? "output back" : "input to the host");
+  const auto what = [&]() -> std::string_view {
+    switch (wait.moment) {
+      case StagedCall::Moment::called: return "do what its stream had been given before";
+      case StagedCall::Moment::input: return "copy the input to the host";
+      case StagedCall::Moment::sum: return "sum up";
+      default: return "copy the output back";
+    }
+  }();
+  return fmt::format("{} for {} to {}", wait.description, wait.call->device().name(), what);
 }
 
 std::optional<Failure> StagedCalls::overdue(Clock::time_point now) const {
@@ -108,7 +115,7 @@ void StagedCalls::failed(const Failure& why) {
   if (waits_.empty()) return;
   stop_looking();
   for (const Wait& wait : std::exchange(waits_, {})) {
-    if (!wait.work) continue;  // it stands in the group's queue
+    if (!wait.work) continue;  // the group ends it
     wait.call->settle();
     wait.work->finish(why);
   }

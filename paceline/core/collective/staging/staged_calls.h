@@ -1,6 +1,6 @@
-// StagedCalls: the calls of a group that wait for a device: for their input to come to the host, or
-// for their output to be back. A device has no descriptor that tells of progress, so it is asked at
-// each look of the reactor's driver.
+// StagedCalls: the calls of a group that wait for a device: for their input to come to the host, for
+// their output to be back, or for what it does without the host. A device has no descriptor that
+// tells of progress, so it is asked at each look of the reactor's driver.
 //
 // THREAD: reactor's driver only.
 #pragma once
@@ -20,13 +20,14 @@ namespace paceline::collective {
 
 class StagedCalls final : private transport::Pollable {
  public:
-  // `on_input`: the input of a call has come. `on_failure`: the device has failed, or a call waited
-  // for it until its deadline. Both may call this.
-  StagedCalls(transport::Reactor& reactor, std::function<void()> on_input,
+  // `on_passed`: a moment has passed that a call awaits. `on_failure`: the device has failed, or a
+  // call waited for it until its deadline. Both may call this.
+  StagedCalls(transport::Reactor& reactor, std::function<void()> on_passed,
               std::function<void(Failure)> on_failure);
   ~StagedCalls() override;
 
-  void await_input(std::shared_ptr<StagedCall> call, const Work::State& work, Deadline deadline);
+  void await(std::shared_ptr<StagedCall> call, StagedCall::Moment moment, const Work::State& work,
+             Deadline deadline);
   // Brings the output back, and ends the work.
   void bring_back(std::shared_ptr<StagedCall> call, std::shared_ptr<Work::State> work,
                   Deadline deadline);
@@ -43,21 +44,21 @@ class StagedCalls final : private transport::Pollable {
  private:
   struct Wait {
     std::shared_ptr<StagedCall> call;
-    std::shared_ptr<Work::State> work;  // null: it waits for its input
-    std::string description;
-    Deadline deadline;
+    StagedCall::Moment moment;
+    std::shared_ptr<Work::State> work = {};  // that ends when its output is back
+    std::string description = {};
+    Deadline deadline = {};
     Clock::time_point since = Clock::now();
     bool is_told = false;
   };
   void add(Wait wait);
   void stop_looking();
-  Result<bool> is_over(Wait& wait);
   bool poll() override;
   void set_asleep(bool asleep) override { naps_.set_asleep(asleep); }
   static std::string text_of(const Wait& wait);
 
   transport::Reactor& reactor_;
-  const std::function<void()> on_input_;
+  const std::function<void()> on_passed_;
   const std::function<void(Failure)> on_failure_;
   transport::Naps naps_;
   std::vector<Wait> waits_;

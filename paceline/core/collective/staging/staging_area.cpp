@@ -1,7 +1,6 @@
 #include "paceline/core/collective/staging/staging_area.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <thread>
 
@@ -12,6 +11,7 @@ namespace paceline::collective {
 namespace {
 
 constexpr std::size_t kShortest = 64 << 10;
+constexpr std::size_t kWordBytes = 64;  // a line of its own
 constexpr std::chrono::seconds kLongestWait{1};
 
 template <typename Value>
@@ -20,27 +20,38 @@ Value must(Result<Value> result) {
   return *std::move(result);
 }
 
+bool has_passed_or_failed(device::Event& event) {
+  auto passed = event.has_passed();
+  return !passed || *passed;
+}
+
 }  // namespace
 
 StagingArea::StagingArea(device::Device& device, Allocate allocate)
     : device_(device), allocate_(std::move(allocate)) {
   down_ = must(device_.make_stream());
   up_ = must(device_.make_stream());
+  sums_ = must(device_.make_stream());
 }
 
 bool StagingArea::Place::is_quiet() const {
-  return std::ranges::all_of(std::array{here.get(), returned.get()}, [](device::Event* event) {
-    auto passed = event->has_passed();
-    return !passed || *passed;
-  });
+  return has_passed_or_failed(*here) && has_passed_or_failed(*returned);
+}
+
+bool StagingArea::Place::is_free() const {
+  return is_quiet() && has_passed_or_failed(*ordered);
+}
+
+StagingArea::Place::Word& StagingArea::Place::word() const {
+  return *reinterpret_cast<Word*>(memory.data() + memory.size() - sizeof(Word));
 }
 
 StagingArea::~StagingArea() {
   const Deadline deadline = Deadline::in(kLongestWait);
   bool are_quiet = true;
   for (auto& place : free_) {
-    while (!place->is_quiet() && !deadline.passed()) std::this_thread::yield();
-    if (place->is_quiet()) {
+    while (!place->is_free() && !deadline.passed()) std::this_thread::yield();
+    if (place->is_free()) {
       device_.unregister_host(place->memory.bytes());
     } else {
       are_quiet = false;
@@ -50,14 +61,15 @@ StagingArea::~StagingArea() {
   if (!are_quiet) return;
   device_.end_stream(down_);
   device_.end_stream(up_);
+  device_.end_stream(sums_);
 }
 
 std::unique_ptr<StagingArea::Place> StagingArea::take(std::size_t bytes) {
-  const std::size_t length = std::bit_ceil(std::max(bytes, kShortest));
+  const std::size_t length = std::bit_ceil(std::max(bytes, kShortest)) + kWordBytes;
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find_if(free_, [length](const auto& one) {
-      return one->memory.size() == length && one->is_quiet();
+      return one->memory.size() == length && one->is_free();
     });
     if (found != free_.end()) {
       auto place = std::move(*found);
@@ -66,11 +78,12 @@ std::unique_ptr<StagingArea::Place> StagingArea::take(std::size_t bytes) {
     }
   }
   auto place = std::make_unique<Place>();
-  place->called = must(device_.make_event());
-  place->here = must(device_.make_event());
-  place->returned = must(device_.make_event());
+  for (auto* event :
+       {&place->called[0], &place->called[1], &place->here, &place->returned, &place->ordered})
+    *event = must(device_.make_event());
   place->memory = allocate_(length);
   must(device_.register_host(place->memory.bytes()));
+  place->word().store(0, std::memory_order_release);
   return place;
 }
 

@@ -1,11 +1,14 @@
 // StagingArea: the way between a device and the host for the calls of one group: a stream for each
-// direction, and memory that peers reach and that the device knows.
+// direction and one for sums, and memory that peers reach and that the device knows.
 //
 // Places are kept for later calls, because memory is slow to allocate and to register (3.6 ms for
 // 64 MiB on an H200).
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -23,13 +26,23 @@ class StagingArea {
 
   // The memory and the events of one call.
   struct Place {
-    // Whether the device neither reads nor writes the memory any more. One that fails does not.
-    bool is_quiet() const;
+    using Word = std::atomic<std::uint32_t>;
 
-    Allocation memory;
-    std::unique_ptr<device::Event> called;    // what the caller's streams had been given
-    std::unique_ptr<device::Event> here;      // the input is on the host
+    // Whether the device neither reads nor writes the memory for a call any more. One that fails
+    // does not.
+    bool is_quiet() const;
+    // Nor waits any stream for the word.
+    bool is_free() const;
+    // Streams wait for it until it has become `value`. It only grows.
+    Word& word() const;
+
+    Allocation memory;  // the bytes that were asked for, and the word
+    std::uint32_t value = 0;
+    // What the streams of the input and of the output had been given when the call was made.
+    std::array<std::unique_ptr<device::Event>, 2> called;
+    std::unique_ptr<device::Event> here;      // the input is on the host; or the sum is made
     std::unique_ptr<device::Event> returned;  // the output is on the device
+    std::unique_ptr<device::Event> ordered;   // a stream has waited for the word
   };
 
   // `device` outlives it. THROWS Error (io): the device makes no streams.
@@ -41,17 +54,18 @@ class StagingArea {
   device::Device& device() { return device_; }
   device::Stream down() const { return down_; }
   device::Stream up() const { return up_; }
+  device::Stream sums() const { return sums_; }  // nothing of it waits for what callers do
 
   // A place of at least `bytes`. THROWS Error (io): there is not enough memory, or the device does
   // not register it or makes no events.
   std::unique_ptr<Place> take(std::size_t bytes);
-  // It is taken again when it is quiet.
+  // It is taken again when it is free.
   void give_back(std::unique_ptr<Place> place);
 
  private:
   device::Device& device_;
   const Allocate allocate_;
-  device::Stream down_ = nullptr, up_ = nullptr;
+  device::Stream down_ = nullptr, up_ = nullptr, sums_ = nullptr;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Place>> free_;
 };

@@ -1,0 +1,287 @@
+// all_reduce between devices that reach each other's memory, over doubles whose streams work as late
+// as they may (tests/support/late_device.h). Work::order, too.
+#include "paceline/core/collective/carrier/device_reduction.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+
+#include "tests/core/collective/device_worlds.h"
+#include "tests/support/misuse.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+
+namespace paceline::collective::testing {
+namespace {
+
+using test::LateDevices;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Floats = VectorOnDevice<float>;
+
+int reductions_of(LateDevices& devices) {
+  int sum = 0;
+  for (int i = 0; i < devices.count(); ++i) sum += devices.device(i).reductions();
+  return sum;
+}
+
+// --- bits ----------------------------------------------------------------------------------------
+
+struct Drawn {
+  std::size_t count;
+  ReduceOp op;
+  Dtype dtype;
+  bool is_in_place;
+};
+
+Drawn drawn_call(std::mt19937_64& draw) {
+  Drawn drawn{};
+  do {
+    drawn.dtype = static_cast<Dtype>(1 + draw() % 10);
+    drawn.op = static_cast<ReduceOp>(1 + draw() % 8);
+  } while (!can_reduce(drawn.op, drawn.dtype));
+  drawn.count = 1 + draw() % 3000;
+  drawn.is_in_place = draw() % 2 == 0;
+  return drawn;
+}
+
+// Values of which sums of a few are finite in each type.
+std::vector<std::uint8_t> values_of(Dtype dtype, std::size_t count, std::mt19937_64& draw) {
+  std::vector<std::uint8_t> bytes(count * size_of(dtype));
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(draw());
+  if (!is_floating(dtype)) return bytes;
+  for (std::size_t i = size_of(dtype) - 1; i < bytes.size(); i += size_of(dtype))
+    bytes[i] = static_cast<std::uint8_t>((bytes[i] & 0x80) | 0x3c);
+  return bytes;
+}
+
+enum class Way : std::uint8_t { host, staged, direct };
+
+// What all calls have put into the outputs, of all ranks. The stream writes the inputs, and is never
+// waited for before the end: each call is ordered behind the one before it.
+std::vector<std::vector<std::uint8_t>> run_drawn_calls(std::uint64_t seed, int ranks,
+                                                       int device_count, Way way) {
+  std::vector<std::vector<std::uint8_t>> results(static_cast<std::size_t>(ranks));
+  LateDevices devices(seed, device_count);
+  const auto transport = way == Way::direct ? DeviceTransport::automatic : DeviceTransport::staged;
+  run_on_devices(devices, ranks, {.transport = transport}, [&](Job& job) {
+    std::mt19937_64 draw(seed), own(seed + 17 * static_cast<std::uint64_t>(job.rank() + 1));
+    auto& result = results[static_cast<std::size_t>(job.rank())];
+    const int number = job.rank() % device_count;
+    auto& device = devices.device(number);
+    const device::Stream stream = device.make_stream().value();
+    // The first call of a group cannot be direct: the ranks do not know each other's pages yet.
+    job.world().barrier().wait();
+    for (int call = 0; call < 4; ++call) {
+      const Drawn asked = drawn_call(draw);
+      const bool waits = draw() % 2 == 0;
+      const auto values = values_of(asked.dtype, asked.count, own);
+      std::vector<std::uint8_t> out(values.size());
+      const AllReduceOptions options{.op = asked.op};
+      if (way == Way::host) {
+        std::vector<std::uint8_t> in = values;
+        auto& into = asked.is_in_place ? in : out;
+        job.world()
+            .all_reduce({reinterpret_cast<std::byte*>(in.data()), asked.count, asked.dtype},
+                        {reinterpret_cast<std::byte*>(into.data()), asked.count, asked.dtype},
+                        options)
+            .wait();
+        result.insert(result.end(), into.begin(), into.end());
+        continue;
+      }
+      const VectorOnDevice<std::uint8_t> in(devices, number, values.size(), stream),
+          other(devices, number, values.size(), stream);
+      const auto& into = asked.is_in_place ? in : other;
+      device.give(stream, [&] { in.write(values); });
+      Buffer from = in.buffer(), to = into.buffer();
+      from.count = to.count = asked.count;
+      from.dtype = to.dtype = asked.dtype;
+      const Work work = job.world().all_reduce(from, to, options);
+      if (waits) work.wait();
+      work.order(stream);
+      device.give(stream, [&] { out = into.read(); });
+      work.wait();
+      device.finish(stream);
+      result.insert(result.end(), out.begin(), out.end());
+    }
+    job.world().barrier().wait();
+    device.end_stream(stream);
+  });
+  const bool all_may_go_direct = way == Way::direct && ranks > 1;
+  EXPECT_EQ(reductions_of(devices) > 0, all_may_go_direct);
+  return results;
+}
+
+TEST(DeviceReduction, HasTheBitsOfHostMemoryAndOfStagedCalls) {
+  const int seeds = kSanitized ? 10 : test::is_nightly() ? 1000 : 100;
+  for (int i = 0; i < seeds; ++i) {
+    const std::uint64_t seed = test::seed(4420) + static_cast<std::uint64_t>(i);
+    const int ranks = 2 + i % 4, device_count = 1 + i % 3;
+    SCOPED_TRACE(fmt::format("seed {}, {} ranks on {} devices", seed, ranks, device_count));
+    const auto expected = run_drawn_calls(seed, ranks, device_count, Way::host);
+    ASSERT_EQ(run_drawn_calls(seed, ranks, device_count, Way::direct), expected);
+    if (i % 4 != 0) continue;
+    ASSERT_EQ(run_drawn_calls(seed, ranks, device_count, Way::staged), expected);
+  }
+}
+
+// --- order ---------------------------------------------------------------------------------------
+
+// A chain of calls and kernels, of which the processor waits for the last one alone.
+TEST(DeviceReduction, AStreamThatIsOrderedBehindCallsNeedsNoWaiting) {
+  for (const auto transport : {DeviceTransport::automatic, DeviceTransport::staged}) {
+    for (int i = 0; i < (kSanitized ? 5 : 20); ++i) {
+      const std::uint64_t seed = test::seed(4421) + static_cast<std::uint64_t>(i);
+      const int ranks = 2 + i % 3;
+      SCOPED_TRACE(fmt::format("seed {}, {} ranks", seed, ranks));
+      LateDevices devices(seed);
+      run_on_devices(devices, ranks, {.transport = transport}, [&](Job& job) {
+        auto& device = devices.device(0);
+        const device::Stream stream = device.make_stream().value();
+        const VectorOnDevice<std::int64_t> values(devices, 0, 50, stream);
+        values.write(std::vector<std::int64_t>(50, 1));
+        job.world().barrier().wait();
+        std::int64_t expected = 1;
+        Work last;
+        for (int round = 0; round < 6; ++round) {
+          last = job.world().all_reduce(values.buffer());
+          last.order(stream);
+          device.give(stream, [&] {
+            for (std::size_t k = 0; k < 50; ++k) values.values()[k] += 1;
+          });
+          expected = expected * ranks + 1;
+        }
+        last.wait();
+        device.finish(stream);
+        EXPECT_EQ(values.read(), std::vector<std::int64_t>(50, expected));
+        job.world().barrier().wait();
+        device.end_stream(stream);
+      });
+    }
+  }
+}
+
+TEST(DeviceReduction, OnlyCallsOnDevicesOrderStreams) {
+  run_ranks(2, {.share_memory = false}, [](Job& job) {
+    std::vector<float> values(100000);
+    const Work work = job.world().all_reduce(buffer_of(values));
+    if (!work.done()) {
+      EXPECT_THAT(test::misuse_of([&] { work.order(nullptr); }),
+                  AllOf(HasSubstr("all_reduce f32[100000] sum"), HasSubstr("call wait()")));
+    }
+    work.wait();
+  });
+}
+
+// --- ranks that do not reach each other ----------------------------------------------------------
+
+TEST(DeviceReduction, MemoryOutOfReachIsStagedFromThenOn) {
+  LateDevices devices(test::seed(4422), 2);
+  devices.device(1).keep_out_of_reach("no peer access");
+  run_on_devices(devices, 2, {}, [&](Job& job) {
+    for (int i = 0; i < 5; ++i) {
+      const Floats values(devices, job.rank(), 1000, nullptr);
+      values.write(std::vector<float>(1000, static_cast<float>(1 + job.rank())));
+      job.world().all_reduce(values.buffer()).wait();
+      EXPECT_EQ(values.read(), std::vector<float>(1000, 3));
+    }
+    job.world().barrier().wait();
+  });
+  EXPECT_EQ(reductions_of(devices), 0);
+}
+
+TEST(DeviceReduction, RanksWithHostMemoryGoTogetherWithRanksThatOfferTheirDevices) {
+  for (const std::size_t count : {1U, 1000U, 100000U}) {
+    for (const int ranks : {2, 3, 9}) {
+      SCOPED_TRACE(fmt::format("{} elements, {} ranks", count, ranks));
+      LateDevices devices(test::seed(4423));
+      run_on_devices(devices, ranks, {}, [&](Job& job) {
+        job.world().barrier().wait();
+        for (int i = 0; i < 4; ++i) {
+          std::vector<float> values(count, 1);
+          const Floats on_device(devices, 0, count, nullptr);
+          on_device.write(values);
+          const bool is_on_device = (job.rank() + i) % 3 != 0;
+          job.world().all_reduce(is_on_device ? on_device.buffer() : buffer_of(values)).wait();
+          if (is_on_device) values = on_device.read();
+          EXPECT_EQ(values, std::vector<float>(count, static_cast<float>(ranks)));
+        }
+      });
+    }
+  }
+}
+
+// --- ends ----------------------------------------------------------------------------------------
+
+TEST(DeviceReduction, NobodyUsesTheBuffersOfACallThatFailed) {
+  for (int i = 0; i < 20; ++i) {
+    LateDevices devices(test::seed(4424) + static_cast<std::uint64_t>(i));
+    run_on_devices(devices, 3, {}, [&](Job& job) {
+      auto& device = devices.device(0);
+      const device::Stream stream = device.make_stream().value();
+      auto values = std::make_unique<Floats>(devices, 0, 1000, stream);
+      try {
+        job.world().barrier().wait();
+        const Work work = job.world().all_reduce(values->buffer());
+        if (job.rank() == i % 3) job.world().abort("enough");
+        work.wait();
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("enough"));
+      }
+      values.reset();  // a kernel that came later would use what is not there
+      for (int k = 1; k <= 3; ++k) device.finish(reinterpret_cast<device::Stream>(k));
+      device.finish(stream);
+    });
+  }
+}
+
+TEST(DeviceReduction, ADeviceThatDoesNotGoOnIsNamedAtTheDeadline) {
+  LateDevices devices(test::seed(4425), 2);
+  const Floats first(devices, 0, 100, nullptr), second(devices, 1, 100, nullptr);
+  run_on_devices(devices, 2, {.timeout = 500ms}, [&](Job& job) {
+    const Floats& own = job.rank() == 0 ? first : second;
+    auto& device = devices.device(job.rank());
+    job.world().barrier().wait();
+    if (job.rank() == 1) {
+      device.hang(true);
+      device.give(nullptr, [] {});
+    }
+    const Failure failure = failure_of([&] { job.world().all_reduce(own.buffer()).wait(); });
+    EXPECT_EQ(failure.fault, Fault::timed_out);
+    if (job.rank() == 1) {
+      EXPECT_THAT(failure.what,
+                  AllOf(HasSubstr("all_reduce f32[100] sum by direct"), HasSubstr("late:1")));
+    }
+    device.hang(false);
+  });
+}
+
+TEST(DeviceReduction, ADeviceThatFailsIsTold) {
+  LateDevices devices(test::seed(4426), 2);
+  const Floats first(devices, 0, 100, nullptr), second(devices, 1, 100, nullptr);
+  run_on_devices(devices, 2, {}, [&](Job& job) {
+    const Floats& own = job.rank() == 0 ? first : second;
+    job.world().all_reduce(own.buffer()).wait();
+    job.world().barrier().wait();
+    std::string text;
+    if (job.rank() == 1) {
+      const Work work = job.world().all_reduce(own.buffer());
+      devices.device(1).break_down("an illegal address");
+      text = failure_of([&] { work.wait(); }).what;
+      devices.device(1).break_down("");
+    } else {
+      text = failure_of([&] {
+               job.world().all_reduce(own.buffer()).wait();
+               job.world().barrier().wait();
+             }).what;
+    }
+    EXPECT_THAT(text, HasSubstr("late:1: an illegal address"));
+  });
+}
+
+}  // namespace
+}  // namespace paceline::collective::testing
