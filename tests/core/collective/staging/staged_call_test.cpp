@@ -59,59 +59,79 @@ std::vector<float> drawn(std::mt19937_64& draw, std::size_t count) {
   return values;
 }
 
+// Worlds in which many seeds are tried one after the other, because a new world for each takes
+// longer than its calls.
+struct Seeds {
+  std::uint64_t first = 0;
+  int count = 0;
+};
+
 // Each rank's stream writes the inputs and reads the outputs of several calls, which are in flight
-// together, as late as it may. Returns what the streams have read, of all ranks.
-std::vector<std::vector<float>> run_calls(std::uint64_t seed, int ranks, bool on_device,
-                                          bool share_memory) {
-  std::vector<std::vector<float>> read(static_cast<std::size_t>(ranks));
-  LateDevices devices(seed);
-  run_with(devices, ranks, {.share_memory = share_memory}, [&](Job& job) {
-    std::mt19937_64 draw(seed), own_draw(seed + 17 * static_cast<std::uint64_t>(job.rank() + 1));
-    LateDevice& device = devices.device(0);
-    const device::Stream stream = device.make_stream().value();
-    std::vector<float>& seen = read[static_cast<std::size_t>(job.rank())];
-    for (int round = 0; round < 3; ++round) {
-      const auto count = std::uniform_int_distribution<std::size_t>(1, 3000)(draw);
-      const int root = std::uniform_int_distribution<int>(0, ranks - 1)(draw);
-      const std::vector<float> values = drawn(own_draw, count);
-      const auto all = count * static_cast<std::size_t>(ranks);
-      if (!on_device) {
-        std::vector<float> sum = values, told = values, gathered(all);
-        const Work works[] = {job.world().all_reduce(buffer_of(sum)),
-                              job.world().broadcast(buffer_of(told), root),
-                              job.world().all_gather(const_buffer_of(values), buffer_of(gathered))};
-        for (const Work& work : works) work.wait();
-        for (const auto* one : {&sum, &told, &gathered})
-          seen.insert(seen.end(), one->begin(), one->end());
-        continue;
-      }
-      const OnDevice sum(device, count, stream), told(device, count, stream),
-          input(device, count, stream), gathered(device, all, stream);
-      for (const OnDevice* one : {&sum, &told, &input})
-        device.give(stream, [=] { one->write(values); });
-      const Work works[] = {job.world().all_reduce(sum.buffer()),
-                            job.world().broadcast(told.buffer(), root),
-                            job.world().all_gather(input.buffer(), gathered.buffer())};
+// together, as late as it may. Returns what the streams have read.
+std::vector<float> read_of_calls(std::uint64_t seed, LateDevice& device, Job& job, bool on_device) {
+  std::vector<float> seen;
+  const int ranks = job.world().size();
+  std::mt19937_64 draw(seed), own_draw(seed + 17 * static_cast<std::uint64_t>(job.rank() + 1));
+  const device::Stream stream = device.make_stream().value();
+  for (int round = 0; round < 3; ++round) {
+    const auto count = std::uniform_int_distribution<std::size_t>(1, 3000)(draw);
+    const int root = std::uniform_int_distribution<int>(0, ranks - 1)(draw);
+    const std::vector<float> values = drawn(own_draw, count);
+    const auto all = count * static_cast<std::size_t>(ranks);
+    if (!on_device) {
+      std::vector<float> sum = values, told = values, gathered(all);
+      const Work works[] = {job.world().all_reduce(buffer_of(sum)),
+                            job.world().broadcast(buffer_of(told), root),
+                            job.world().all_gather(const_buffer_of(values), buffer_of(gathered))};
       for (const Work& work : works) work.wait();
-      for (const OnDevice* one : {&sum, &told, &gathered}) {
-        const auto values_read = one->read();
-        seen.insert(seen.end(), values_read.begin(), values_read.end());
-      }
+      for (const auto* one : {&sum, &told, &gathered})
+        seen.insert(seen.end(), one->begin(), one->end());
+      continue;
     }
-    job.world().barrier().wait();
-    device.finish(stream);
-    device.end_stream(stream);
+    const OnDevice sum(device, count, stream), told(device, count, stream),
+        input(device, count, stream), gathered(device, all, stream);
+    for (const OnDevice* one : {&sum, &told, &input})
+      device.give(stream, [=] { one->write(values); });
+    const Work works[] = {job.world().all_reduce(sum.buffer()),
+                          job.world().broadcast(told.buffer(), root),
+                          job.world().all_gather(input.buffer(), gathered.buffer())};
+    for (const Work& work : works) work.wait();
+    for (const OnDevice* one : {&sum, &told, &gathered}) {
+      const auto values_read = one->read();
+      seen.insert(seen.end(), values_read.begin(), values_read.end());
+    }
+  }
+  job.world().barrier().wait();
+  device.finish(stream);
+  device.end_stream(stream);
+  return seen;
+}
+
+// A list for each rank, which holds one of each seed.
+std::vector<std::vector<std::vector<float>>> run_calls(const Seeds& seeds, int ranks,
+                                                       bool on_device, bool share_memory) {
+  std::vector<std::vector<std::vector<float>>> read(static_cast<std::size_t>(ranks));
+  LateDevices devices(seeds.first);
+  run_with(devices, ranks, {.share_memory = share_memory}, [&](Job& job) {
+    for (int i = 0; i < seeds.count; ++i) {
+      read[static_cast<std::size_t>(job.rank())].push_back(read_of_calls(
+          seeds.first + static_cast<std::uint64_t>(i), devices.device(0), job, on_device));
+    }
   });
   return read;
 }
 
 TEST(StagedCalls, HaveTheBitsOfHostMemoryHoweverLateStreamsAre) {
-  const int seeds = test::is_nightly() ? 1000 : kSanitized ? 10 : 60;
-  for (int i = 0; i < seeds; ++i) {
-    const std::uint64_t seed = test::seed(4400) + static_cast<std::uint64_t>(i);
+  constexpr int kEach = 25;
+  const int worlds = test::is_brief() ? 1 : 40;
+  for (int i = 0; i < worlds; ++i) {
+    const Seeds seeds{test::seed(4400) + static_cast<std::uint64_t>(kEach * i),
+                      test::is_brief() ? 3 : kEach};
     const int ranks = 2 + i % 4;
-    SCOPED_TRACE(fmt::format("seed {}, {} ranks", seed, ranks));
-    ASSERT_EQ(run_calls(seed, ranks, true, i % 2 == 0), run_calls(seed, ranks, false, i % 2 == 0));
+    const bool share_memory = i / 4 % 2 == 0;
+    SCOPED_TRACE(fmt::format("{} seeds from {}, {} ranks", seeds.count, seeds.first, ranks));
+    ASSERT_EQ(run_calls(seeds, ranks, true, share_memory),
+              run_calls(seeds, ranks, false, share_memory));
   }
 }
 
