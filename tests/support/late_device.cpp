@@ -30,7 +30,8 @@ std::byte* found_in(const Aliases& memory, const std::byte* address) {
   if (found != memory.begin()) {
     --found;
     const auto at = static_cast<std::size_t>(address - found->first);
-    if (at <= found->second.second) return found->second.first + at;
+    // Other memory may begin where these bytes end.
+    if (at < std::max<std::size_t>(1, found->second.second)) return found->second.first + at;
   }
   return const_cast<std::byte*>(address);
 }

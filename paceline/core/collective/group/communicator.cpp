@@ -544,36 +544,4 @@ Work Communicator::barrier(const OperationOptions& options) {
   return impl_->submit(std::move(request), {}, options.within);
 }
 
-// --- send and recv -------------------------------------------------------------------------------
-
-collective::PointToPoint::Transfer Communicator::Impl::transfer(
-    std::string_view what, ConstBuffer buffer, int peer, const PointToPointOptions& options) {
-  check_host_memory(buffer, what);
-  return {.peer = peer,
-          .tag = options.tag,
-          .deadline = Deadline::in(options.within.count() > 0 ? options.within : timeout),
-          .work = group->new_work(fmt::format("{} {}[{}] with rank {}", what, name_of(buffer.dtype),
-                                              buffer.count, peer)),
-          .tells_stalls = options.tells_stalls};
-}
-
-Work Communicator::send(ConstBuffer data, int to, const PointToPointOptions& options) {
-  PACELINE_CHECK(to >= 0 && to < size(), "send: rank {} is not in 0..{}", to, size() - 1);
-  auto transfer = impl_->transfer("send", data, to, options);
-  transfer.source = data;
-  Work work(transfer.work);
-  Group::submit_send(impl_->group, std::move(transfer));
-  return work;
-}
-
-Work Communicator::recv(Buffer into, int from, const PointToPointOptions& options) {
-  PACELINE_CHECK(from == kAnyRank || (from >= 0 && from < size()),
-                 "recv: rank {} is not in 0..{}, nor kAnyRank", from, size() - 1);
-  auto transfer = impl_->transfer("recv", into, from, options);
-  transfer.target = into;
-  Work work(transfer.work);
-  Group::submit_recv(impl_->group, std::move(transfer));
-  return work;
-}
-
 }  // namespace paceline

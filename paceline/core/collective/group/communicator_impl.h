@@ -28,6 +28,10 @@ class Communicator::Impl {
               std::chrono::milliseconds within);
   collective::PointToPoint::Transfer transfer(std::string_view what, ConstBuffer buffer, int peer,
                                               const PointToPointOptions& options);
+  // Whether the buffer of a send or a recv goes through the host, and the call that brings it.
+  bool is_staged(ConstBuffer sent) const;
+  std::shared_ptr<collective::StagedCall> staged_send(ConstBuffer data);
+  std::shared_ptr<collective::StagedCall> staged_recv(Buffer into);
 
   // The open groups that came from the same one, and the traffic of those that have ended.
   struct Family {

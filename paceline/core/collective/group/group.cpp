@@ -38,7 +38,11 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
              }),
       links_(members_, id, traffic_),
       staged_(
-          *reactor_, [this] { device_went_on(); },
+          *reactor_,
+          [this] {
+            carry_late_sends();
+            device_went_on();
+          },
           [this](const Failure& why) {
             generation().fail(members_.failure(
                 why.fault, fmt::format("{} waits {}", members_.name(members_.rank()), why.what),
@@ -83,7 +87,7 @@ void Group::submit(const std::shared_ptr<Group>& group, Request request) {
 }
 
 void Group::submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer) {
-  group->reactor_->post([group, t = std::move(transfer)] { group->begin(t, &PointToPoint::send); });
+  group->reactor_->post([group, t = std::move(transfer)] { group->begin_send(t); });
 }
 
 void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer) {
@@ -181,6 +185,13 @@ void Group::begin(PointToPoint::Transfer transfer,
   (point_to_point_.*how)(std::move(transfer));
   note_activity();
   check_departed();
+  arm_timer();
+}
+
+void Group::begin_send(PointToPoint::Transfer transfer) {
+  if (!late_sends_.has_any_to(transfer.peer))
+    return begin(std::move(transfer), &PointToPoint::send);
+  late_sends_.add(std::move(transfer), nullptr);
   arm_timer();
 }
 

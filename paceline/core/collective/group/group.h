@@ -13,6 +13,7 @@
 #include "paceline/core/collective/carrier/link_carrier.h"
 #include "paceline/core/collective/carrier/point_to_point.h"
 #include "paceline/core/collective/group/active_operation.h"
+#include "paceline/core/collective/group/late_sends.h"
 #include "paceline/core/collective/staging/staged_calls.h"
 
 namespace paceline::collective {
@@ -50,6 +51,11 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   bool may_go_direct() const { return board_.may_go_direct(); }
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
+  // The same where `call` brings the input from a device, or the output to it.
+  static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer,
+                          std::shared_ptr<StagedCall> call);
+  static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer,
+                          std::shared_ptr<StagedCall> call);
   static void abort(const std::shared_ptr<Group>& group,
                     std::string reason);  // ends the generation
   Traffic traffic();
@@ -88,6 +94,10 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   bool may_begin(const Request& request) const;
   void device_went_on();
   void begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
+  void begin_send(PointToPoint::Transfer transfer);
+  void begin_staged_send(PointToPoint::Transfer transfer, std::shared_ptr<StagedCall> call);
+  void begin_staged_recv(PointToPoint::Transfer transfer, const std::shared_ptr<StagedCall>& call);
+  void carry_late_sends();
   void begin_next();
   void end_current_if_done();
   void go_on();
@@ -129,6 +139,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   BoardCarrier board_;       // if they do
   LinkCarrier links_;        // else
   StagedCalls staged_;
+  LateSends late_sends_;
   const OperationContext context_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this

@@ -26,6 +26,7 @@ void Group::failed(const Failure& why) {
   queue_.clear();
   for (const Request& request : queue) request.work->finish(why);
   staged_.failed(why);
+  late_sends_.failed(why);
   point_to_point_.failed(why);
   note_activity();
 }
@@ -117,7 +118,8 @@ void Group::unwind() {
 // --- time ----------------------------------------------------------------------------------------
 
 bool Group::is_busy() const {
-  return current_ || !queue_.empty() || !point_to_point_.idle() || !staged_.idle();
+  return current_ || !queue_.empty() || !point_to_point_.idle() || !staged_.idle() ||
+         !late_sends_.empty();
 }
 
 void Group::note_activity() {
@@ -152,6 +154,7 @@ Clock::time_point Group::asks_at() const {
 void Group::arm_timer() {
   Deadline next = point_to_point_.next_deadline().sooner(staged_.next_deadline());
   if (!queue_.empty()) next = next.sooner(queued_until_);
+  if (!late_sends_.empty()) next = next.sooner(late_sends_.next_deadline());
   if (!staged_.idle()) next = next.sooner(Deadline::in(stall_time_ / kLooksInAStall));
   if (current_) {
     next = next.sooner(current_->request().deadline);
@@ -230,9 +233,12 @@ void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
   if (auto late = point_to_point_.overdue(now)) return generation().fail(std::move(*late));
-  if (auto late = staged_.overdue(now)) {
-    late->what = fmt::format("deadline: {} waits {}", members_.name(members_.rank()), late->what);
-    return generation().fail(members_.failure(late->fault, late->what, {members_.rank()}));
+  auto late_copy = staged_.overdue(now);
+  if (!late_copy) late_copy = late_sends_.overdue(now);
+  if (late_copy) {
+    const std::string text =
+        fmt::format("deadline: {} waits {}", members_.name(members_.rank()), late_copy->what);
+    return generation().fail(members_.failure(late_copy->fault, text, {members_.rank()}));
   }
   for (const std::string& call : staged_.stalled(now, stall_time_))
     tell_stall(fmt::format("{} waits in {}", members_.name(members_.rank()), call));

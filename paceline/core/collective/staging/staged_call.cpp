@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/deadline.h"
 
 namespace paceline::collective {
 namespace {
 
 constexpr std::size_t kAlignment = 4096;
-constexpr std::chrono::seconds kLongestEnd{1};
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -145,9 +142,8 @@ Result<> StagedCall::begin_return() {
 }
 
 void StagedCall::settle() {
-  const Deadline deadline = Deadline::in(kLongestEnd);
-  const auto is_quiet = [this] { return place_->is_quiet() && (!host_ || host_->is_quiet()); };
-  while (!is_quiet() && !deadline.passed()) std::this_thread::yield();
+  area_->settle(*place_);
+  if (host_) area_->settle(*host_);
 }
 
 }  // namespace paceline::collective

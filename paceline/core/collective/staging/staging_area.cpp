@@ -87,6 +87,16 @@ std::unique_ptr<StagingArea::Place> StagingArea::take(std::size_t bytes) {
   return place;
 }
 
+void StagingArea::settle(const Place& place) {
+  const Deadline deadline = Deadline::in(hangs_ ? std::chrono::seconds(0) : kLongestWait);
+  bool is_quiet = place.is_quiet();
+  while (!is_quiet && !deadline.passed()) {
+    std::this_thread::yield();
+    is_quiet = place.is_quiet();
+  }
+  hangs_ = !is_quiet;
+}
+
 void StagingArea::give_back(std::unique_ptr<Place> place) {
   const std::lock_guard lock(mutex_);
   free_.push_back(std::move(place));

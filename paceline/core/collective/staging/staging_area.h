@@ -61,11 +61,15 @@ class StagingArea {
   std::unique_ptr<Place> take(std::size_t bytes);
   // It is taken again when it is free.
   void give_back(std::unique_ptr<Place> place);
+  // Waits until the place is quiet, but no longer than a second; and not at all if the last wait
+  // was in vain, so that a device that hangs keeps the end of many calls back for a second in all.
+  void settle(const Place& place);
 
  private:
   device::Device& device_;
   const Allocate allocate_;
   device::Stream down_ = nullptr, up_ = nullptr, sums_ = nullptr;
+  std::atomic<bool> hangs_ = false;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Place>> free_;
 };

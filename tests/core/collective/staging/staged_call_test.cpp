@@ -6,12 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "paceline/core/collective/staging/staged_calls.h"
 #include "paceline/core/collective/staging/staging_area.h"
-#include "paceline/core/job/use_devices.h"
-#include "tests/core/collective/worlds.h"
+#include "tests/core/collective/staging/on_device.h"
 #include "tests/support/conformance.h"
 #include "tests/support/late_device.h"
 #include "tests/support/nightly.h"
@@ -20,28 +17,10 @@
 namespace paceline::collective::testing {
 namespace {
 
-using test::DeviceMemory;
 using test::LateDevice;
 using test::LateDevices;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-struct World {
-  bool share_memory = true, reproducible = true;
-  bool all_on_device = false;
-  std::chrono::milliseconds timeout = 60s;
-};
-
-void run_with(LateDevices& devices, int ranks, const World& world,
-              const std::function<void(Job&)>& body) {
-  const LocalWorldOptions options{.share_memory = world.share_memory,
-                                  .reproducible = world.reproducible,
-                                  .operation_timeout = world.timeout};
-  run_ranks(ranks, options, [&](Job& job) {
-    job::use_devices(job, devices, world.all_on_device);
-    body(job);
-  });
-}
 
 // --- the claims ----------------------------------------------------------------------------------
 
@@ -74,88 +53,148 @@ INSTANTIATE_TEST_SUITE_P(Of, StagedConformance,
 
 // --- streams -------------------------------------------------------------------------------------
 
-// A vector of floats in a device's memory.
-struct OnDevice {
-  OnDevice(LateDevice& device, std::size_t count, device::Stream stream)
-      : memory(device, count * sizeof(float)), count(count), stream(stream) {}
-  Buffer buffer() const {
-    return {memory.data(),
-            count,
-            Dtype::f32,
-            {.kind = Memory::Kind::cuda, .device = 0, .stream = stream}};
-  }
-  void write(const std::vector<float>& values) const {
-    std::memcpy(memory.on_host().data(), values.data(), count * sizeof(float));
-  }
-  std::vector<float> read() const {
-    std::vector<float> values(count);
-    std::memcpy(values.data(), memory.on_host().data(), count * sizeof(float));
-    return values;
-  }
-  DeviceMemory memory;
-  std::size_t count;
-  device::Stream stream;
-};
-
 std::vector<float> drawn(std::mt19937_64& draw, std::size_t count) {
   std::vector<float> values(count);
   for (float& value : values) value = std::normal_distribution<float>()(draw);
   return values;
 }
 
+// Worlds in which many seeds are tried one after the other, because a new world for each takes
+// longer than its calls.
+struct Seeds {
+  std::uint64_t first = 0;
+  int count = 0;
+};
+
 // Each rank's stream writes the inputs and reads the outputs of several calls, which are in flight
-// together, as late as it may. Returns what the streams have read, of all ranks.
-std::vector<std::vector<float>> run_calls(std::uint64_t seed, int ranks, bool on_device,
-                                          bool share_memory) {
-  std::vector<std::vector<float>> read(static_cast<std::size_t>(ranks));
-  LateDevices devices(seed);
-  run_with(devices, ranks, {.share_memory = share_memory}, [&](Job& job) {
-    std::mt19937_64 draw(seed), own_draw(seed + 17 * static_cast<std::uint64_t>(job.rank() + 1));
-    LateDevice& device = devices.device(0);
-    const device::Stream stream = device.make_stream().value();
-    std::vector<float>& seen = read[static_cast<std::size_t>(job.rank())];
-    for (int round = 0; round < 3; ++round) {
-      const auto count = std::uniform_int_distribution<std::size_t>(1, 3000)(draw);
-      const int root = std::uniform_int_distribution<int>(0, ranks - 1)(draw);
-      const std::vector<float> values = drawn(own_draw, count);
-      const auto all = count * static_cast<std::size_t>(ranks);
-      if (!on_device) {
-        std::vector<float> sum = values, told = values, gathered(all);
-        const Work works[] = {job.world().all_reduce(buffer_of(sum)),
-                              job.world().broadcast(buffer_of(told), root),
-                              job.world().all_gather(const_buffer_of(values), buffer_of(gathered))};
-        for (const Work& work : works) work.wait();
-        for (const auto* one : {&sum, &told, &gathered})
-          seen.insert(seen.end(), one->begin(), one->end());
-        continue;
-      }
-      const OnDevice sum(device, count, stream), told(device, count, stream),
-          input(device, count, stream), gathered(device, all, stream);
-      for (const OnDevice* one : {&sum, &told, &input})
-        device.give(stream, [=] { one->write(values); });
-      const Work works[] = {job.world().all_reduce(sum.buffer()),
-                            job.world().broadcast(told.buffer(), root),
-                            job.world().all_gather(input.buffer(), gathered.buffer())};
+// together, as late as it may. Returns what the streams have read.
+std::vector<float> read_of_calls(std::uint64_t seed, LateDevice& device, Job& job, bool on_device) {
+  std::vector<float> seen;
+  const int ranks = job.world().size();
+  std::mt19937_64 draw(seed), own_draw(seed + 17 * static_cast<std::uint64_t>(job.rank() + 1));
+  const device::Stream stream = device.make_stream().value();
+  for (int round = 0; round < 3; ++round) {
+    const auto count = std::uniform_int_distribution<std::size_t>(1, 3000)(draw);
+    const int root = std::uniform_int_distribution<int>(0, ranks - 1)(draw);
+    const std::vector<float> values = drawn(own_draw, count);
+    const auto all = count * static_cast<std::size_t>(ranks);
+    if (!on_device) {
+      std::vector<float> sum = values, told = values, gathered(all);
+      const Work works[] = {job.world().all_reduce(buffer_of(sum)),
+                            job.world().broadcast(buffer_of(told), root),
+                            job.world().all_gather(const_buffer_of(values), buffer_of(gathered))};
       for (const Work& work : works) work.wait();
-      for (const OnDevice* one : {&sum, &told, &gathered}) {
-        const auto values_read = one->read();
-        seen.insert(seen.end(), values_read.begin(), values_read.end());
-      }
+      for (const auto* one : {&sum, &told, &gathered})
+        seen.insert(seen.end(), one->begin(), one->end());
+      continue;
     }
-    job.world().barrier().wait();
-    device.finish(stream);
-    device.end_stream(stream);
+    const OnDevice sum(device, count, stream), told(device, count, stream),
+        input(device, count, stream), gathered(device, all, stream);
+    for (const OnDevice* one : {&sum, &told, &input})
+      device.give(stream, [=] { one->write(values); });
+    const Work works[] = {job.world().all_reduce(sum.buffer()),
+                          job.world().broadcast(told.buffer(), root),
+                          job.world().all_gather(input.buffer(), gathered.buffer())};
+    for (const Work& work : works) work.wait();
+    for (const OnDevice* one : {&sum, &told, &gathered}) {
+      const auto values_read = one->read();
+      seen.insert(seen.end(), values_read.begin(), values_read.end());
+    }
+  }
+  job.world().barrier().wait();
+  device.finish(stream);
+  device.end_stream(stream);
+  return seen;
+}
+
+// A list for each rank, which holds one of each seed.
+std::vector<std::vector<std::vector<float>>> run_calls(const Seeds& seeds, int ranks,
+                                                       bool on_device, bool share_memory) {
+  std::vector<std::vector<std::vector<float>>> read(static_cast<std::size_t>(ranks));
+  LateDevices devices(seeds.first);
+  run_with(devices, ranks, {.share_memory = share_memory}, [&](Job& job) {
+    for (int i = 0; i < seeds.count; ++i) {
+      read[static_cast<std::size_t>(job.rank())].push_back(read_of_calls(
+          seeds.first + static_cast<std::uint64_t>(i), devices.device(0), job, on_device));
+    }
   });
   return read;
 }
 
 TEST(StagedCalls, HaveTheBitsOfHostMemoryHoweverLateStreamsAre) {
-  const int seeds = test::is_nightly() ? 1000 : kSanitized ? 10 : 60;
-  for (int i = 0; i < seeds; ++i) {
-    const std::uint64_t seed = test::seed(4400) + static_cast<std::uint64_t>(i);
+  constexpr int kEach = 25;
+  const int worlds = test::is_brief() ? 1 : 40;
+  for (int i = 0; i < worlds; ++i) {
+    const Seeds seeds{test::seed(4400) + static_cast<std::uint64_t>(kEach * i),
+                      test::is_brief() ? 3 : kEach};
     const int ranks = 2 + i % 4;
-    SCOPED_TRACE(fmt::format("seed {}, {} ranks", seed, ranks));
-    ASSERT_EQ(run_calls(seed, ranks, true, i % 2 == 0), run_calls(seed, ranks, false, i % 2 == 0));
+    const bool share_memory = i / 4 % 2 == 0;
+    SCOPED_TRACE(fmt::format("{} seeds from {}, {} ranks", seeds.count, seeds.first, ranks));
+    ASSERT_EQ(run_calls(seeds, ranks, true, share_memory),
+              run_calls(seeds, ranks, false, share_memory));
+  }
+}
+
+template <typename T>
+std::vector<T> all_reduced(LateDevices& devices, Job& job, ReduceOp op, bool on_device) {
+  std::vector<T> values(1000);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<T>(i * 31 + static_cast<std::size_t>(job.rank() + 1) * 101);
+  if (!on_device) {
+    job.world().all_reduce(buffer_of(values), {.op = op}).wait();
+    return values;
+  }
+  const VectorOnDevice<T> memory(devices.device(0), values.size(), nullptr);
+  memory.write(values);
+  job.world().all_reduce(memory.buffer(), {.op = op}).wait();
+  return memory.read();
+}
+
+TEST(StagedCalls, SumShortIntegersAndCombineBits) {
+  LateDevices devices(test::seed(4401));
+  for (const bool share_memory : {true, false}) {
+    run_with(devices, 3, {.share_memory = share_memory}, [&](Job& job) {
+      const auto agree = [&]<typename T>(ReduceOp op, T) {
+        EXPECT_EQ(all_reduced<T>(devices, job, op, true), all_reduced<T>(devices, job, op, false))
+            << name_of(op) << " of " << name_of(dtype_of<T>());
+      };
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max,
+                                ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+        agree(op, std::int16_t{});
+        agree(op, std::uint8_t{});
+        agree(op, std::int64_t{});
+      }
+    });
+  }
+}
+
+TEST(StagedCalls, AllToAllMayBeInPlace) {
+  LateDevices devices(test::seed(4401));
+  for (const bool share_memory : {true, false}) {
+    for (const int ranks : {2, 3, 5}) {
+      run_with(devices, ranks, {.share_memory = share_memory}, [&](Job& job) {
+        LateDevice& device = devices.device(0);
+        const device::Stream stream = device.make_stream().value();
+        const auto all = static_cast<std::size_t>(ranks), part = std::size_t{700};
+        // Part r of rank s holds 10 s + r.
+        std::vector<float> values(all * part), wanted(all * part);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const auto own = static_cast<std::size_t>(job.rank());
+          values[i] = static_cast<float>(10 * own + i / part);
+          wanted[i] = static_cast<float>(10 * (i / part) + own);
+        }
+        const OnDevice memory(device, values.size(), stream);
+        device.give(stream, [&] { memory.write(values); });
+        job.world().all_to_all(memory.buffer(), memory.buffer()).wait();
+        EXPECT_EQ(memory.read(), wanted);
+        const std::vector<std::size_t> counts(all, part);
+        job.world().all_to_all(memory.buffer(), counts, memory.buffer(), counts).wait();
+        EXPECT_EQ(memory.read(), values) << "back again";
+        job.world().barrier().wait();
+        device.finish(stream);
+        device.end_stream(stream);
+      });
+    }
   }
 }
 
