@@ -129,6 +129,7 @@ Communicator::Impl::Impl(collective::Opening opening)
       profile(opening.profile),
       engines(opening.engines),
       devices(opening.devices),
+      device_transport(opening.device_transport),
       all_on_device(opening.all_on_device),
       group(opened_group(opening)),
       rank(group->members().rank()),

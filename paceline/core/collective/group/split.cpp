@@ -83,6 +83,7 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
                                      .profile = impl_->profile,
                                      .engines = impl_->engines,
                                      .devices = impl_->devices,
+                                     .device_transport = impl_->device_transport,
                                      .all_on_device = impl_->all_on_device});
   made->impl_->join(impl_->family);
   return made;
