@@ -309,7 +309,7 @@ Result<std::vector<std::byte>> NcclLibrary::invitation() {
   return std::vector<std::byte>(bytes.begin(), bytes.end());
 }
 
-// As progress(), it tells late what may be the loss of a rank.
+// It tells late what may be the loss of a rank, as progress() does.
 Result<> NcclLibrary::come_together(Comm* comm, const std::atomic<bool>& given_up) const {
   for (Deadline news; !given_up; std::this_thread::sleep_for(kLook)) {
     Status state = Status::success;
