@@ -150,7 +150,7 @@ Communicator& Job::world() {
                         ? nullptr
                         : collective::load_engine(environment.engine).value(),
          .devices = [job = impl_.get()]() -> device::Devices& { return job->devices(); },
-         .device_transport = impl_->device_transport,
+         .device_transport = environment.device_transport,
          .all_on_device = impl_->all_on_device});
   }
   return *impl_->world;

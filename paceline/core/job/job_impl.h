@@ -7,7 +7,6 @@
 #include <mutex>
 #include <string>
 
-#include "paceline/core/collective/call/device_transport.h"
 #include "paceline/core/device/device.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/job_extension.h"
@@ -44,7 +43,6 @@ class Job::Impl {
   device::Devices& devices();
   device::Devices* known_devices = nullptr;
   std::mutex devices_mutex;
-  DeviceTransport device_transport = DeviceTransport::automatic;
   bool all_on_device = false;  // for tests: all buffers count as memory of device 0
   std::string profile;         // rank 0's, as JSON: what all ranks choose by; empty: as built in
 

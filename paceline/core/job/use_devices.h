@@ -1,9 +1,9 @@
 // Buffers of a job in the memory of devices that no plugin knows.
 #pragma once
 
-#include "paceline/core/collective/call/device_transport.h"
 #include "paceline/core/device/device.h"
 #include "paceline/core/job/job.h"
+#include "paceline/core/membership/environment/device_transport.h"
 
 namespace paceline::job {
 
@@ -11,6 +11,6 @@ namespace paceline::job {
 // "cuda" finds. `devices` outlive the job. `all_buffers`: for tests, whose buffers count as memory
 // of device 0 whatever they say.
 void use_devices(Job& job, device::Devices& devices, bool all_buffers = false,
-                 DeviceTransport transport = DeviceTransport::automatic);
+                 membership::DeviceTransport transport = membership::DeviceTransport::automatic);
 
 }  // namespace paceline::job

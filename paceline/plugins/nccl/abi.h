@@ -16,7 +16,14 @@ struct UniqueId {
   char internal[128];
 };
 
-enum class Status : int { success = 0, invalid_usage = 5, in_progress = 7 };
+enum class Status : int {
+  success = 0,
+  unhandled_cuda_error = 1,
+  invalid_argument = 4,
+  invalid_usage = 5,
+  remote_error = 6,
+  in_progress = 7
+};
 enum class Op : int { sum = 0, product = 1, max = 2, min = 3 };  // others are made at run time
 enum class Type : int { i8 = 0, u8 = 1, i32 = 2, i64 = 4, f16 = 6, f32 = 7, f64 = 8, bf16 = 9 };
 enum class Residence : int { host_immediate = 1 };

@@ -21,6 +21,9 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kLook{1};  // period of polling NCCL's own progress
 constexpr std::chrono::milliseconds kLongestEnd{500};
+// NCCL may hear that a rank has gone before the rank's links have ended, as it was seen to. For so
+// long its own failure is kept back.
+constexpr std::chrono::milliseconds kNews{1000};
 
 Result<> succeeded(const Functions& f, cudaError_t code, std::string_view what) {
   if (code == cudaSuccess) return Done{};
@@ -40,6 +43,13 @@ Result<> succeeded(const Functions& f, Status status, Comm* comm, std::string_vi
                  fmt::format("{} failed: {}{}{}; NCCL_DEBUG=WARN tells more on stderr", what,
                              f.nccl.text_of(status), more ? ": " : "", more ? last : ""),
                  {}};
+}
+
+// Whether NCCL may have failed because another rank has gone. It names no rank; the generation does.
+bool may_be_a_loss(Status status) {
+  return status != Status::success && status != Status::in_progress &&
+         status != Status::unhandled_cuda_error && status != Status::invalid_argument &&
+         status != Status::invalid_usage;
 }
 
 // Sets a thread's current device while this lives, and restores it, because the thread may be the
@@ -63,7 +73,10 @@ class NcclEngine final : public collective::Engine {
  public:
   // Takes over `comm`, which is on `device`.
   NcclEngine(const Functions& f, Comm* comm, int device, int rank, int ranks)
-      : f_(f), device_(device), at_{comm, rank, ranks, nullptr} {}
+      : f_(f),
+        device_(device),
+        operation_(fmt::format("the operation by NCCL on device {}", device)),
+        at_{comm, rank, ranks, nullptr} {}
   ~NcclEngine() override;
 
   Result<> prepare();
@@ -73,15 +86,21 @@ class NcclEngine final : public collective::Engine {
 
  private:
   Result<> wait_for_caller(const Memory& memory);
+  Result<> start(const EngineCall& call);
+  Result<bool> look();
+  Result<> well(Status status, std::string_view what);
   Result<Words> words_of(const EngineCall& call);
   void end_comm();
 
   const Functions& f_;
   const int device_;
+  const std::string operation_;  // in failures
   NcclRank at_;
   cudaEvent_t before_ = nullptr, end_ = nullptr;
   bool launching_ = false;        // NCCL has not put all calls on the stream yet
   std::optional<Op> scaled_sum_;  // that of the operation in flight
+  std::optional<Failure> broken_;
+  std::optional<Deadline> news_until_;  // the failure may be the loss of a rank: it is told then
 };
 
 Result<> NcclEngine::prepare() {
@@ -114,13 +133,25 @@ Result<Words> NcclEngine::words_of(const EngineCall& call) {
   auto scalar = scalar_of(call.dtype, call.factor);
   const Status made = f_.nccl.make_scaled_sum(&words.op, scalar.data(), words.type,
                                               Residence::host_immediate, at_.comm);
-  if (auto done = succeeded(f_, made, at_.comm, "ncclRedOpCreatePreMulSum"); !done)
-    return done.error();
+  if (auto done = well(made, "ncclRedOpCreatePreMulSum"); !done) return done.error();
   scaled_sum_ = words.op;
   return words;
 }
 
+Result<> NcclEngine::well(Status status, std::string_view what) {
+  auto result = succeeded(f_, status, at_.comm, what);
+  if (!result && !news_until_ && may_be_a_loss(status)) news_until_ = Deadline::in(kNews);
+  return result;
+}
+
 Result<> NcclEngine::begin(const EngineCall& call) {
+  auto started = start(call);
+  if (started || !news_until_) return started;
+  broken_ = started.error();
+  return Done{};
+}
+
+Result<> NcclEngine::start(const EngineCall& call) {
   const OnDevice scope(f_.cuda, device_);
   for (const ConstBuffer& buffer : {call.input, ConstBuffer(call.output)}) {
     if (buffer.count == 0) continue;
@@ -129,17 +160,28 @@ Result<> NcclEngine::begin(const EngineCall& call) {
   const auto words = words_of(call);
   if (!words) return words.error();
   launching_ = true;
-  return succeeded(f_, launch(f_.nccl, at_, call, words.value()), at_.comm,
-                   fmt::format("NCCL's {}", name_of(call.operation)));
+  return well(launch(f_.nccl, at_, call, words.value()),
+              fmt::format("NCCL's {} on device {}", name_of(call.operation), device_));
 }
 
+// A failure that may be the loss of a rank is told late, so that the generation, which hears of the
+// loss by its links, ends this first, with the rank's name.
 Result<bool> NcclEngine::progress() {
+  if (!broken_) {
+    auto looked = look();
+    if (looked) return looked;
+    broken_ = looked.error();
+  }
+  if (news_until_ && !news_until_->passed()) return false;
+  return *broken_;
+}
+
+Result<bool> NcclEngine::look() {
   const OnDevice scope(f_.cuda, device_);
   Status state = Status::success;
   const Status asked = f_.nccl.async_error(at_.comm, &state);
   for (const Status status : {asked, state}) {
-    if (auto well = succeeded(f_, status, at_.comm, "the operation by NCCL"); !well)
-      return well.error();
+    if (auto fine = well(status, operation_); !fine) return fine.error();
   }
   if (launching_) {
     if (state == Status::in_progress) return false;
@@ -154,7 +196,7 @@ Result<bool> NcclEngine::progress() {
     (void)f_.cuda.last_error();
     return false;
   }
-  if (auto well = succeeded(f_, ended, "the operation by NCCL"); !well) return well.error();
+  if (auto fine = succeeded(f_, ended, operation_); !fine) return fine.error();
   return true;
 }
 
@@ -204,6 +246,7 @@ class NcclLibrary final : public collective::EngineLibrary {
   const Functions& functions() const { return functions_.value(); }
   std::string refusal(const ConstBuffer& buffer) const;
   Result<> come_together(Comm* comm, const std::atomic<bool>& given_up) const;
+  Result<> look_together(Comm* comm, Status& state) const;
 
   const Result<Functions> functions_;
   int rank_ = 0, device_ = 0;
@@ -266,28 +309,32 @@ Result<std::vector<std::byte>> NcclLibrary::invitation() {
   return std::vector<std::byte>(bytes.begin(), bytes.end());
 }
 
+// It tells late what may be the loss of a rank, as progress() does.
 Result<> NcclLibrary::come_together(Comm* comm, const std::atomic<bool>& given_up) const {
-  for (;; std::this_thread::sleep_for(kLook)) {
+  for (Deadline news; !given_up; std::this_thread::sleep_for(kLook)) {
     Status state = Status::success;
-    if (auto asked = succeeded(functions(), functions().nccl.async_error(comm, &state), comm,
-                               "ncclCommGetAsyncError");
-        !asked)
-      return asked;
-    if (state == Status::success) return Done{};
-    if (state == Status::invalid_usage) {
-      return Failure{
-          Fault::misuse,
-          fmt::format("NCCL refuses the group: {}; two ranks with one CUDA device? Start "
-                      "one rank for each device, or show each its own by "
-                      "CUDA_VISIBLE_DEVICES",
-                      functions().nccl.last_error(comm)),
-          {}};
-    }
-    if (auto well = succeeded(functions(), state, comm, "the making of an NCCL communicator");
-        !well)
-      return well;
-    if (given_up) return Failure{Fault::timed_out, "NCCL's group was given up", {}};
+    auto here = look_together(comm, state);
+    if (here && state == Status::success) return here;
+    if (here) continue;
+    if (!may_be_a_loss(state) || news.passed()) return here;
+    if (news.is_never()) news = Deadline::in(kNews);
   }
+  return Failure{Fault::timed_out, "NCCL's group was given up", {}};
+}
+
+// The failure that NCCL tells of the making of the communicator; without one: its state.
+Result<> NcclLibrary::look_together(Comm* comm, Status& state) const {
+  const Status asked = functions().nccl.async_error(comm, &state);
+  if (asked != Status::success && asked != Status::in_progress) state = asked;
+  if (state == Status::invalid_usage) {
+    return Failure{Fault::misuse,
+                   fmt::format("NCCL refuses the group: {}; two ranks with one CUDA device? Start "
+                               "one rank for each device, or show each its own by "
+                               "CUDA_VISIBLE_DEVICES",
+                               functions().nccl.last_error(comm)),
+                   {}};
+  }
+  return succeeded(functions(), state, comm, "the making of an NCCL communicator");
 }
 
 Result<std::unique_ptr<collective::Engine>> NcclLibrary::engine_of(

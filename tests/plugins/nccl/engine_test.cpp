@@ -10,6 +10,7 @@
 #include "tests/plugins/nccl/fake_gpus.h"
 #include "tests/support/conformance.h"
 #include "tests/support/ledger_engine.h"
+#include "tests/support/mortal_link.h"
 
 namespace paceline::nccl::testing {
 namespace {
@@ -30,10 +31,15 @@ EngineLibrary& library_of(const Functions& functions) {
   return *all.emplace_back(make_library(functions));
 }
 
-void run_with(const FakeGpus& gpus, int ranks,
+void run_with(const FakeGpus& gpus, int ranks, const LocalWorldOptions& world,
               const std::function<void(Job&, EngineLibrary&)>& body) {
   const Functions functions = fake_functions(gpus);
-  run_ranks(ranks, kSharedFast, [&](Job& job) { body(job, library_of(functions)); });
+  run_ranks(ranks, world, [&](Job& job) { body(job, library_of(functions)); });
+}
+
+void run_with(const FakeGpus& gpus, int ranks,
+              const std::function<void(Job&, EngineLibrary&)>& body) {
+  run_with(gpus, ranks, kSharedFast, body);
 }
 
 class NcclEngine : public ::testing::Test {
@@ -260,6 +266,39 @@ TEST_F(NcclEngine, WhatNcclReportsEndsTheGenerationAndAbortsEveryCommunicator) {
     EXPECT_EQ(values[0], 1);
   });
   EXPECT_EQ(aborted_comms(), 3);
+}
+
+// NCCL hears that a rank has gone before its links have ended, and does not know its name.
+TEST_F(NcclEngine, ALostRankIsToldByNameAlsoWhereNcclFailsBeforeItsLossIsKnown) {
+  test::Life life;
+  run_with({.breaks_down = true}, 3, test::with_mortal_rank(kSharedFast, 2, life),
+           [&](Job& job, EngineLibrary& nccl) {
+             const auto group = test::world_over(job, nccl, 60s);
+             std::vector<float> values(10, 1);
+             const Work work = group->all_reduce(device_buffer_of(values.data(), 10, job.rank()));
+             if (job.rank() == 2) {
+               (void)failure_of([&] { work.wait(Deadline::in(100ms)); });
+               return life.end(job);
+             }
+             const Failure failure = failure_of([&] { work.wait(); });
+             EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
+             EXPECT_THAT(failure.what, HasSubstr("rank 2 was lost"));
+             EXPECT_EQ(failure.ranks, std::vector{2});
+           });
+}
+
+TEST_F(NcclEngine, AFailureOfTheOwnDeviceIsToldAtOnce) {
+  run_with({.breaks_down = true, .breaks_by = Status::unhandled_cuda_error}, 2,
+           [](Job& job, EngineLibrary& nccl) {
+             const auto group = test::world_over(job, nccl, 60s);
+             std::vector<float> values(10, 1);
+             const auto begun = Clock::now();
+             const Failure failure = failure_of([&] {
+               group->all_reduce(device_buffer_of(values.data(), 10, job.rank())).wait();
+             });
+             EXPECT_EQ(failure.fault, Fault::io);
+             EXPECT_LT(Clock::now() - begun, 900ms) << failure.what;
+           });
 }
 
 TEST_F(NcclEngine, RanksThatDoNotComeTogetherEndWithTheDeadline) {

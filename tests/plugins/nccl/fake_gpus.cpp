@@ -310,7 +310,7 @@ Status async_error(Comm* comm, Status* state) {
   if (!options.refuses_groups.empty()) *state = Status::invalid_usage;
   else if (world.arrived < world.ranks || !options.comes_together) return Status::success;
   else if (comm->looks > 0) --comm->looks;
-  else if (world.broken) *state = static_cast<Status>(6);
+  else if (world.broken) *state = options.breaks_by;
   else if (comm->finalized && world.finalized < world.ranks) return Status::success;
   else {
     launch_held(*comm);

@@ -13,10 +13,11 @@ namespace paceline::nccl::testing {
 // Set by a test before its ranks begin; one test at a time.
 struct FakeGpus {
   int devices = 8;
-  int looks = 3;                  // at a communicator until its launches are on their streams
-  bool comes_together = true;     // false: communicators are never made
-  std::string refuses_groups;     // not empty: what NCCL says to a group
-  bool breaks_down = false;       // every operation ends with a failure
+  int looks = 3;               // at a communicator until its launches are on their streams
+  bool comes_together = true;  // false: communicators are never made
+  std::string refuses_groups;  // not empty: what NCCL says to a group
+  bool breaks_down = false;    // every operation ends with a failure
+  Status breaks_by = Status::remote_error;
   std::set<const void*> unknown;  // memory that CUDA does not know
 };
 

@@ -45,7 +45,7 @@ class Communicator::Impl {
   const topology::Profile profile;  // the same on all ranks
   collective::EngineLibrary* const engines;
   const std::function<device::Devices&()> devices;
-  const DeviceTransport device_transport;
+  const membership::DeviceTransport device_transport;
   const bool all_on_device;
   const std::shared_ptr<collective::Group> group;
   std::shared_ptr<Family> family = std::make_shared<Family>();

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/call/device_transport.h"
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/group.h"
 #include "paceline/core/device/device.h"
+#include "paceline/core/membership/environment/device_transport.h"
 #include "paceline/core/topology/profile.h"
 #include "paceline/core/transport/reactor/reactor.h"
 
@@ -34,7 +34,8 @@ struct Opening {
   // The devices in whose memory buffers may lie, which outlive the group: asked for when one does.
   // It THROWS Error (misuse) that tells why there are none. Empty: there are none.
   std::function<device::Devices&()> devices = {};
-  DeviceTransport device_transport = DeviceTransport::automatic;
+  // This is to carry buffers in the memory of devices.
+  membership::DeviceTransport device_transport = membership::DeviceTransport::automatic;
   // For tests: all buffers count as memory of device 0, whatever their callers say.
   bool all_on_device = false;
 };

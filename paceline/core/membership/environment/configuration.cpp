@@ -35,7 +35,9 @@ std::string value_in(const Settings& settings, const std::string& name) {
 std::string remedy_for(const std::string& name) {
   static const std::map<std::string, std::string> remedies = {
       {"version", "install the same version everywhere"},
-      {"engine", "set PACELINE_TRANSPORT to the same on all ranks"},
+      {"engine", "set PACELINE_TRANSPORT and PACELINE_DEVICE_TRANSPORT to the same on all ranks"},
+      {"device transport",
+       "set PACELINE_DEVICE_TRANSPORT (paceline run --device-transport) to the same on all ranks"},
       {"determinism", "set PACELINE_DETERMINISM to the same on all ranks"},
       {"operation_timeout",
        "set PACELINE_OPERATION_TIMEOUT (paceline run --operation-timeout) to the same on all "
@@ -48,10 +50,11 @@ std::string remedy_for(const std::string& name) {
 }  // namespace
 
 std::string configuration_of(const Environment& environment) {
-  return fmt::format("version={}\nengine={}\ndeterminism={}\noperation_timeout={} ms\n", kVersion,
-                     environment.engine.empty() ? "none" : environment.engine,
-                     environment.reproducible ? "reproducible" : "fast",
-                     environment.operation_timeout.count());
+  return fmt::format(
+      "version={}\nengine={}\ndevice transport={}\ndeterminism={}\noperation_timeout={} ms\n",
+      kVersion, environment.engine.empty() ? "none" : environment.engine,
+      name_of(environment.device_transport), environment.reproducible ? "reproducible" : "fast",
+      environment.operation_timeout.count());
 }
 
 std::optional<Failure> first_difference(const std::string& own, int own_member,

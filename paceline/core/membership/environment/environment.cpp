@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "paceline/core/membership/environment/device_choices.h"
 #include "paceline/core/membership/environment/launchers.h"
 #include "paceline/core/membership/environment/node_list.h"
 #include "paceline/core/membership/environment/role.h"
@@ -70,6 +71,8 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
     else if (value == "mpi" || value == "nccl") environment.engine = value;
     else return senseless(variable::kTransport, value, "auto, shm, tcp, ucx, mpi or nccl");
   }
+  if (auto read = read_device_transport(variables, environment); !read) return read;
+  if (const auto shared = ranks_per_device(variables); !shared) return shared.error();
   if (const char* text = variables(variable::kDeterminism)) {
     const std::string_view value = text;
     if (value != "reproducible" && value != "fast")
@@ -77,11 +80,14 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
     environment.reproducible = value == "reproducible";
   }
   if (!environment.engine.empty()) {
+    const char* transport = variables(variable::kTransport);
+    const bool by_transport = transport != nullptr && transport == environment.engine;
     if (environment.reproducible && variables(variable::kDeterminism) != nullptr)
       return Failure{Fault::misuse,
                      fmt::format("{}={} adds in the library's own order, which {}=reproducible "
                                  "excludes: set it to fast, or take another transport",
-                                 variable::kTransport, environment.engine, variable::kDeterminism),
+                                 by_transport ? variable::kTransport : variable::kDeviceTransport,
+                                 environment.engine, variable::kDeterminism),
                      {}};
     environment.reproducible = false;
   }

@@ -10,6 +10,7 @@
 
 #include "paceline/core/base/log.h"
 #include "paceline/core/base/result.h"
+#include "paceline/core/membership/environment/device_transport.h"
 #include "paceline/core/membership/handshake/secret.h"
 #include "paceline/core/transport/socket/socket.h"
 
@@ -52,6 +53,8 @@ struct Environment {
   std::optional<Secret> secret;
   TransportChoice transport = TransportChoice::automatic;
   std::string engine;  // the plugin that carries collectives, "mpi_openmpi", "nccl"; empty: none
+  // It carries buffers in the memory of devices. nccl: that engine does.
+  DeviceTransport device_transport = DeviceTransport::automatic;
   bool reproducible = true;  // an engine adds in its own order: false then
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);  // until all have met

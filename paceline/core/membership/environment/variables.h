@@ -24,7 +24,10 @@ constexpr const char* kRole = "PACELINE_ROLE";               // worker, server
 constexpr const char* kServers = "PACELINE_SERVERS";         // beside the ranks
 constexpr const char* kServerIndex = "PACELINE_SERVER_INDEX";  // a server's, which has no rank
 constexpr const char* kTransport = "PACELINE_TRANSPORT";       // auto, shm, tcp, ucx, mpi
-constexpr const char* kDeterminism = "PACELINE_DETERMINISM";   // reproducible, fast
+constexpr const char* kDeviceTransport = "PACELINE_DEVICE_TRANSPORT";  // auto, direct, nccl, staged
+// "2": ranks 0 and 1 of a host have device 0, 2 and 3 device 1.
+constexpr const char* kRanksPerDevice = "PACELINE_RANKS_PER_DEVICE";
+constexpr const char* kDeterminism = "PACELINE_DETERMINISM";             // reproducible, fast
 constexpr const char* kOperationTimeout = "PACELINE_OPERATION_TIMEOUT";  // "600", "90s", "10min"
 constexpr const char* kStartTimeout = "PACELINE_START_TIMEOUT";  // the same, until all have met
 constexpr const char* kPortRange = "PACELINE_PORT_RANGE";  // "20000:20100": where sockets listen

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <random>
 
-#include "tests/core/collective/device_worlds.h"
+#include "tests/core/collective/staging/on_device.h"
 #include "tests/support/misuse.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
@@ -17,11 +17,11 @@
 namespace paceline::collective::testing {
 namespace {
 
+using membership::DeviceTransport;
 using test::LateDevices;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using Floats = VectorOnDevice<float>;
 
 int reductions_of(LateDevices& devices) {
   int sum = 0;
@@ -68,7 +68,7 @@ std::vector<std::vector<std::uint8_t>> run_drawn_calls(std::uint64_t seed, int r
   std::vector<std::vector<std::uint8_t>> results(static_cast<std::size_t>(ranks));
   LateDevices devices(seed, device_count);
   const auto transport = way == Way::direct ? DeviceTransport::automatic : DeviceTransport::staged;
-  run_on_devices(devices, ranks, {.transport = transport}, [&](Job& job) {
+  run_with(devices, ranks, {.transport = transport}, [&](Job& job) {
     std::mt19937_64 draw(seed), own(seed + 17 * static_cast<std::uint64_t>(job.rank() + 1));
     auto& result = results[static_cast<std::size_t>(job.rank())];
     const int number = job.rank() % device_count;
@@ -93,8 +93,8 @@ std::vector<std::vector<std::uint8_t>> run_drawn_calls(std::uint64_t seed, int r
         result.insert(result.end(), into.begin(), into.end());
         continue;
       }
-      const VectorOnDevice<std::uint8_t> in(devices, number, values.size(), stream),
-          other(devices, number, values.size(), stream);
+      const VectorOnDevice<std::uint8_t> in(device, values.size(), stream, number),
+          other(device, values.size(), stream, number);
       const auto& into = asked.is_in_place ? in : other;
       device.give(stream, [&] { in.write(values); });
       Buffer from = in.buffer(), to = into.buffer();
@@ -139,10 +139,10 @@ TEST(DeviceReduction, AStreamThatIsOrderedBehindCallsNeedsNoWaiting) {
       const int ranks = 2 + i % 3;
       SCOPED_TRACE(fmt::format("seed {}, {} ranks", seed, ranks));
       LateDevices devices(seed);
-      run_on_devices(devices, ranks, {.transport = transport}, [&](Job& job) {
+      run_with(devices, ranks, {.transport = transport}, [&](Job& job) {
         auto& device = devices.device(0);
         const device::Stream stream = device.make_stream().value();
-        const VectorOnDevice<std::int64_t> values(devices, 0, 50, stream);
+        const VectorOnDevice<std::int64_t> values(device, 50, stream);
         values.write(std::vector<std::int64_t>(50, 1));
         job.world().barrier().wait();
         std::int64_t expected = 1;
@@ -182,9 +182,9 @@ TEST(DeviceReduction, OnlyCallsOnDevicesOrderStreams) {
 TEST(DeviceReduction, MemoryOutOfReachIsStagedFromThenOn) {
   LateDevices devices(test::seed(4422), 2);
   devices.device(1).keep_out_of_reach("no peer access");
-  run_on_devices(devices, 2, {}, [&](Job& job) {
+  run_with(devices, 2, {}, [&](Job& job) {
     for (int i = 0; i < 5; ++i) {
-      const Floats values(devices, job.rank(), 1000, nullptr);
+      const OnDevice values(devices.device(job.rank()), 1000, nullptr, job.rank());
       values.write(std::vector<float>(1000, static_cast<float>(1 + job.rank())));
       job.world().all_reduce(values.buffer()).wait();
       EXPECT_EQ(values.read(), std::vector<float>(1000, 3));
@@ -199,11 +199,11 @@ TEST(DeviceReduction, RanksWithHostMemoryGoTogetherWithRanksThatOfferTheirDevice
     for (const int ranks : {2, 3, 9}) {
       SCOPED_TRACE(fmt::format("{} elements, {} ranks", count, ranks));
       LateDevices devices(test::seed(4423));
-      run_on_devices(devices, ranks, {}, [&](Job& job) {
+      run_with(devices, ranks, {}, [&](Job& job) {
         job.world().barrier().wait();
         for (int i = 0; i < 4; ++i) {
           std::vector<float> values(count, 1);
-          const Floats on_device(devices, 0, count, nullptr);
+          const OnDevice on_device(devices.device(0), count, nullptr);
           on_device.write(values);
           const bool is_on_device = (job.rank() + i) % 3 != 0;
           job.world().all_reduce(is_on_device ? on_device.buffer() : buffer_of(values)).wait();
@@ -220,10 +220,10 @@ TEST(DeviceReduction, RanksWithHostMemoryGoTogetherWithRanksThatOfferTheirDevice
 TEST(DeviceReduction, NobodyUsesTheBuffersOfACallThatFailed) {
   for (int i = 0; i < 20; ++i) {
     LateDevices devices(test::seed(4424) + static_cast<std::uint64_t>(i));
-    run_on_devices(devices, 3, {}, [&](Job& job) {
+    run_with(devices, 3, {}, [&](Job& job) {
       auto& device = devices.device(0);
       const device::Stream stream = device.make_stream().value();
-      auto values = std::make_unique<Floats>(devices, 0, 1000, stream);
+      auto values = std::make_unique<OnDevice>(device, 1000, stream);
       try {
         job.world().barrier().wait();
         const Work work = job.world().all_reduce(values->buffer());
@@ -241,9 +241,9 @@ TEST(DeviceReduction, NobodyUsesTheBuffersOfACallThatFailed) {
 
 TEST(DeviceReduction, ADeviceThatDoesNotGoOnIsNamedAtTheDeadline) {
   LateDevices devices(test::seed(4425), 2);
-  const Floats first(devices, 0, 100, nullptr), second(devices, 1, 100, nullptr);
-  run_on_devices(devices, 2, {.timeout = 500ms}, [&](Job& job) {
-    const Floats& own = job.rank() == 0 ? first : second;
+  const OnDevice first(devices.device(0), 100, nullptr), second(devices.device(1), 100, nullptr, 1);
+  run_with(devices, 2, {.timeout = 500ms}, [&](Job& job) {
+    const OnDevice& own = job.rank() == 0 ? first : second;
     auto& device = devices.device(job.rank());
     job.world().barrier().wait();
     if (job.rank() == 1) {
@@ -262,9 +262,9 @@ TEST(DeviceReduction, ADeviceThatDoesNotGoOnIsNamedAtTheDeadline) {
 
 TEST(DeviceReduction, ADeviceThatFailsIsTold) {
   LateDevices devices(test::seed(4426), 2);
-  const Floats first(devices, 0, 100, nullptr), second(devices, 1, 100, nullptr);
-  run_on_devices(devices, 2, {}, [&](Job& job) {
-    const Floats& own = job.rank() == 0 ? first : second;
+  const OnDevice first(devices.device(0), 100, nullptr), second(devices.device(1), 100, nullptr, 1);
+  run_with(devices, 2, {}, [&](Job& job) {
+    const OnDevice& own = job.rank() == 0 ? first : second;
     job.world().all_reduce(own.buffer()).wait();
     job.world().barrier().wait();
     std::string text;
