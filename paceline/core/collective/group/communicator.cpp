@@ -280,6 +280,11 @@ void Communicator::Impl::take_from_device(Request& request, std::string_view alg
                                 .brings_input = call.operation != Operation::broadcast || is_root,
                                 .takes_output = call.operation != Operation::broadcast || !is_root,
                                 .must_be_apart = call.operation == Operation::all_to_all});
+  using membership::DeviceTransport;
+  PACELINE_CHECK(device_transport != DeviceTransport::direct || route_facts.shares_memory,
+                 "{}: the job was started with --device-transport direct, and the ranks of group "
+                 "'{}' do not share memory on one host; start it with auto",
+                 to_string(call), group->name());
   if (device_transport != DeviceTransport::staged && group->may_go_direct() &&
       collective::goes_direct(route_facts, call, algorithm))
     return;

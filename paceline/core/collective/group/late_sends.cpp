@@ -42,7 +42,7 @@ std::optional<Failure> LateSends::overdue(Clock::time_point now) const {
                      fmt::format("in {} behind {}, for {} to copy the input to the host; look at "
                                  "what else was given to that device",
                                  late.send.work->description, first.send.work->description,
-                                 first.call->device()),
+                                 first.call->device().name()),
                      {}};
     }
   }

@@ -17,6 +17,7 @@ struct DeviceWorld {
   bool all_on_device = false;
   std::chrono::milliseconds timeout = 60s;
   std::chrono::milliseconds stall_time = 5s;
+  membership::DeviceTransport transport = membership::DeviceTransport::automatic;
 };
 
 inline void run_with(test::LateDevices& devices, int ranks, const DeviceWorld& world,
@@ -26,7 +27,7 @@ inline void run_with(test::LateDevices& devices, int ranks, const DeviceWorld& w
                                   .operation_timeout = world.timeout,
                                   .stall_time = world.stall_time};
   run_ranks(ranks, options, [&](Job& job) {
-    job::use_devices(job, devices, world.all_on_device);
+    job::use_devices(job, devices, world.all_on_device, world.transport);
     body(job);
   });
 }
@@ -42,6 +43,7 @@ struct VectorOnDevice {
             dtype_of<T>(),
             {.kind = Memory::Kind::cuda, .device = number, .stream = stream}};
   }
+  T* values() const { return reinterpret_cast<T*>(memory.on_host().data()); }
   // At once, whatever the stream has still to do.
   void write(const std::vector<T>& values) const {
     std::memcpy(memory.on_host().data(), values.data(), count * sizeof(T));

@@ -24,17 +24,26 @@ using ::testing::HasSubstr;
 
 // --- the claims ----------------------------------------------------------------------------------
 
-class StagedConformance : public ::testing::TestWithParam<std::tuple<bool, test::Claim>> {};
+struct Way {
+  const char* name;
+  bool share_memory;
+  membership::DeviceTransport transport;
+};
+
+class StagedConformance : public ::testing::TestWithParam<std::tuple<Way, test::Claim>> {};
 
 // The callers' memory counts as a device's.
 TEST_P(StagedConformance, Holds) {
-  const auto& [share_memory, claim] = GetParam();
+  const auto& [way, claim] = GetParam();
   for (const int ranks : kSanitized ? std::vector{3} : std::vector{2, 3, 5}) {
     SCOPED_TRACE(fmt::format("{} ranks", ranks));
     LateDevices devices(test::seed(4401));
     devices.device(0).let_host_memory_pass(true);
     run_with(devices, ranks,
-             {.share_memory = share_memory, .reproducible = false, .all_on_device = true},
+             {.share_memory = way.share_memory,
+              .reproducible = false,
+              .all_on_device = true,
+              .transport = way.transport},
              [&claim = claim](Job& job) { claim.check(job, job.world()); });
     EXPECT_EQ(devices.device(0).registered(), 0U);
     EXPECT_EQ(devices.device(0).streams(), 0);
@@ -42,14 +51,16 @@ TEST_P(StagedConformance, Holds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, StagedConformance,
-                         ::testing::Combine(::testing::Bool(),
-                                            ::testing::ValuesIn(test::conformance().begin(),
-                                                                test::conformance().end())),
-                         [](const auto& one) {
-                           return fmt::format("{}_{}", std::get<0>(one.param) ? "Shm" : "Tcp",
-                                              std::get<1>(one.param).name);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Of, StagedConformance,
+    ::testing::Combine(::testing::Values(Way{"Direct", true,
+                                             membership::DeviceTransport::automatic},
+                                         Way{"Shm", true, membership::DeviceTransport::staged},
+                                         Way{"Tcp", false, membership::DeviceTransport::staged}),
+                       ::testing::ValuesIn(test::conformance().begin(), test::conformance().end())),
+    [](const auto& one) {
+      return fmt::format("{}_{}", std::get<0>(one.param).name, std::get<1>(one.param).name);
+    });
 
 // --- streams -------------------------------------------------------------------------------------
 
