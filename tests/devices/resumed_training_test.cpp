@@ -53,7 +53,7 @@ std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Resumed& training,
                                              torch::optim::SGDOptions(0.05).momentum(0.9));
 }
 
-// Where a run has its models, and what it saves.
+// One run: the place of its models, its last step, and what it saves.
 struct Lap {
   bool on_device = false;
   int first_device = 0;  // rank 0's
