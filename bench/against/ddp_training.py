@@ -1,6 +1,6 @@
-"""What tests/programs/fashion_mnist does, in PyTorch: DistributedDataParallel with Gloo on CPU, or a plain loop with one process.
+"""What tests/programs/fashion_mnist does, in PyTorch: DistributedDataParallel with Gloo or NCCL, or a plain loop with one process.
 
-Started with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT by bench/against/ddp. Rank 0 prints one line of JSON.
+Started with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT by bench/against/ddp. Rank 0 prints one line of JSON.
 """
 import argparse
 import gzip
@@ -57,12 +57,25 @@ def compress(model, how):
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
 
 
+def device_named(name):
+    """As paceline::device_of: the devices of a host go to its ranks in turn."""
+    if name == "auto":
+        devices = torch.cuda.device_count()
+        name = f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % devices}" if devices else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    return device
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=["mlp", "resnet18"], required=True)
     parser.add_argument("--batch-size", type=int, required=True, help="of all ranks together")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--compression", choices=["none", "fp16", "power_sgd"], default="none")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda:N, or auto")
+    parser.add_argument("--backend", choices=["gloo", "nccl"], default="gloo")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     options = parser.parse_args()
 
@@ -71,12 +84,13 @@ def main():
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     images = read_idx(os.path.join(options.data, "train-images-idx3-ubyte.gz")).float().div_(255).unsqueeze(1)
     labels = read_idx(os.path.join(options.data, "train-labels-idx1-ubyte.gz")).long()
-    model = {"mlp": mlp, "resnet18": resnet18}[options.model]()
+    device = device_named(options.device)
+    model = {"mlp": mlp, "resnet18": resnet18}[options.model]().to(device)
     if world > 1:
-        dist.init_process_group("gloo")
+        dist.init_process_group(options.backend)
         if options.compression == "power_sgd":  # its hook's all_reduces of two small buckets overtake each other over Gloo
             dist._DEFAULT_FIRST_BUCKET_BYTES = 25 << 20
-        model = nn.parallel.DistributedDataParallel(model)
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
         compress(model, options.compression)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1))
@@ -87,10 +101,12 @@ def main():
         first = step * options.batch_size % (len(images) - options.batch_size)
         batch = order[first + rank:first + options.batch_size:world]
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(images[batch]), labels[batch])
+        loss = nn.functional.cross_entropy(model(images[batch].to(device)), labels[batch].to(device))
         loss.backward()
         loss.item()
         optimizer.step()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     if rank == 0:
         print(json.dumps({

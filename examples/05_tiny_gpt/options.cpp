@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "../device_choice.h"
 #include "../stage_choices.h"
 #include "stage_options.h"
 
@@ -105,6 +106,7 @@ int read_options(int argc, char** argv, RunOptions& options) {
   app.add_option("--dtype", options.dtype, "Type of parameters and activations")
       ->check(CLI::IsMember({"float32", "float64"}))
       ->capture_default_str();
+  add_device(app, options.device);
   app.add_option("--sample", options.sample, "Write so many characters when the training is done")
       ->check(kPositive);
   app.add_option("--seed", options.seed, "Seed of the initial parameters and the sequences")

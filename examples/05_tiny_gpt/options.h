@@ -25,7 +25,7 @@ struct RunOptions {
   double max_grad_norm = 1;
   std::string non_finite;  // DataParallelOptions::non_finite
   std::int64_t evaluate_every = 100;
-  std::string dtype = "float32";
+  std::string dtype = "float32", device = "cpu";
   std::int64_t sample = 0;  // characters
   std::uint64_t seed = 1;
   int threads = 0;  // 0: OMP_NUM_THREADS

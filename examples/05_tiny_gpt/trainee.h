@@ -23,7 +23,7 @@ class Trainee {
   virtual void train(bool on) = 0;  // the mode of its layers
   // The mean loss of the characters that this rank has of these rows, in evaluation.
   virtual double loss_of(const at::Tensor& rows) = 0;
-  // The logits of the next character behind these, [1, length]: [1, all characters].
+  // The logits of the next character behind these, [1, length]: [1, all characters], on the host.
   virtual at::Tensor last_logits(const at::Tensor& tokens) = 0;
   virtual std::string sha256() = 0;  // of the parameters of the whole model
   virtual void add_to(paceline::Checkpoints& checkpoints) = 0;
@@ -53,8 +53,9 @@ inline at::Tensor of_last_character(at::Tensor logits, paceline::DeviceMesh& mes
                          {}});
 }
 
-// The options outlive it, and so does the mesh.
-std::unique_ptr<Trainee> make_whole_model(const RunOptions& options, paceline::DeviceMesh& mesh);
+// The options outlive it, and so does the mesh. `device`: where the model lies.
+std::unique_ptr<Trainee> make_whole_model(const RunOptions& options, paceline::DeviceMesh& mesh,
+                                          at::Device device);
 std::unique_ptr<Trainee> make_staged_model(const RunOptions& options, paceline::DeviceMesh& mesh);
 
 }  // namespace tiny_gpt

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "../device_choice.h"
 #include "paceline/train.h"
 #include "stage_options.h"
 #include "text.h"
@@ -113,8 +114,17 @@ class Training {
                                  std::to_string(options_.model.length),
                              {}});
     }
-    return pipeline_option_of(options_).empty() ? make_whole_model(options_, mesh_)
+    const at::Device device = chosen_device(options_.device, mesh_.job(), option_of_the_host());
+    return pipeline_option_of(options_).empty() ? make_whole_model(options_, mesh_, device)
                                                 : make_staged_model(options_, mesh_);
+  }
+
+  // An option that was given and works in host memory alone; empty: none was.
+  std::string option_of_the_host() {
+    if (const std::string asked = pipeline_option_of(options_); !asked.empty()) return asked;
+    if (mesh_.size("tp") * mesh_.size("cp") > 1) return "--layout " + options_.layout;
+    if (options_.zero_stage > 0) return "--zero " + std::to_string(options_.zero_stage);
+    return {};
   }
 
   // The rate rises in the first tenth of the steps, because Adam's first moments are unsure, and

@@ -9,21 +9,23 @@
 namespace tiny_gpt {
 namespace {
 
-Model make_model(const RunOptions& options, paceline::DeviceMesh& mesh) {
+Model make_model(const RunOptions& options, paceline::DeviceMesh& mesh, at::Device device) {
   torch::manual_seed(options.seed);
   Model model(options.model);
   if (options.dtype == "float64") model->to(at::kDouble);
   model->share_sequences(mesh.group("cp"));
   paceline::parallelize(*model, mesh, plan_of(options.model, options.is_sequence_parallel));
+  if (!device.is_cpu()) model->to(device);
   return model;
 }
 
 class WholeModel final : public Trainee {
  public:
-  WholeModel(const RunOptions& options, paceline::DeviceMesh& mesh)
+  WholeModel(const RunOptions& options, paceline::DeviceMesh& mesh, at::Device device)
       : options_(options),
         mesh_(mesh),
-        model_(make_model(options, mesh)),
+        device_(device),
+        model_(make_model(options, mesh, device)),
         parallel_(*model_, mesh,
                   {.dropout_seed = options.seed,
                    .non_finite = options.non_finite,
@@ -51,7 +53,8 @@ class WholeModel final : public Trainee {
   double loss_of(const at::Tensor& rows) override { return loss_tensor(rows).item<double>(); }
 
   at::Tensor last_logits(const at::Tensor& tokens) override {
-    return of_last_character(model_->last_logits(own_tokens(tokens, mesh_)), mesh_);
+    const at::Tensor own = own_tokens(tokens, mesh_).to(device_);
+    return of_last_character(model_->last_logits(own), mesh_).cpu();
   }
 
   std::string sha256() override {
@@ -72,12 +75,13 @@ class WholeModel final : public Trainee {
  private:
   at::Tensor loss_tensor(const at::Tensor& rows) {
     const std::int64_t length = rows.size(1) - 1;
-    return model_->loss(own_tokens(rows.narrow(1, 0, length), mesh_),
-                        own_tokens(rows.narrow(1, 1, length), mesh_));
+    return model_->loss(own_tokens(rows.narrow(1, 0, length), mesh_).to(device_),
+                        own_tokens(rows.narrow(1, 1, length), mesh_).to(device_));
   }
 
   const RunOptions& options_;
   paceline::DeviceMesh& mesh_;
+  const at::Device device_;
   Model model_;
   paceline::DataParallel parallel_;
   torch::optim::AdamW optimizer_;
@@ -85,8 +89,9 @@ class WholeModel final : public Trainee {
 
 }  // namespace
 
-std::unique_ptr<Trainee> make_whole_model(const RunOptions& options, paceline::DeviceMesh& mesh) {
-  return std::make_unique<WholeModel>(options, mesh);
+std::unique_ptr<Trainee> make_whole_model(const RunOptions& options, paceline::DeviceMesh& mesh,
+                                          at::Device device) {
+  return std::make_unique<WholeModel>(options, mesh, device);
 }
 
 }  // namespace tiny_gpt

@@ -4,6 +4,17 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_coalesced_native.h>
+#include <ATen/ops/_indices_native.h>
+#include <ATen/ops/_nnz_native.h>
+#include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors_native.h>
+#include <ATen/ops/_values_native.h>
+#include <ATen/ops/copy_native.h>
+#include <ATen/ops/copy_sparse_to_sparse_native.h>
+#include <ATen/ops/dense_dim_native.h>
+#include <ATen/ops/empty_native.h>
+#include <ATen/ops/is_coalesced_native.h>
+#include <ATen/ops/sparse_dim_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <sys/mman.h>
 #include <torch/library.h>
@@ -355,6 +366,36 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
 
+// --- sparse tensors ------------------------------------------------------------------------------
+
+// Indices and values are tensors of the device; operators on them run on sparse tensors of the CPU.
+at::Tensor empty_sparse(c10::SymIntArrayRef size, std::optional<at::ScalarType> type,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device,
+                        std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
+  const OnDevice on(device);
+  return at::native::empty_sparse_symint(size, type, layout, device, pinned, format);
+}
+
+at::Tensor sparse_of(std::int64_t sparse_dimensions, std::int64_t dense_dimensions,
+                     c10::SymIntArrayRef size, const at::Tensor& indices, const at::Tensor& values,
+                     std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
+                     std::optional<at::Device> device, std::optional<bool> pinned,
+                     std::optional<bool> is_coalesced) {
+  const OnDevice on(values.device());
+  return at::native::new_with_dims_and_tensor_sparse_symint(sparse_dimensions, dense_dimensions,
+                                                            size, indices, values, type, layout,
+                                                            device, pinned, is_coalesced);
+}
+
+at::Tensor copy_sparse_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  at::Tensor target = to;
+  return at::native::copy_sparse_(target, from);
+}
+
+void sparse_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  at::native::cpu_fallback(op, stack, /*error_on_views=*/false, c10::DispatchKey::SparseCPU);
+}
+
 TORCH_LIBRARY_IMPL(_, CUDA, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
@@ -373,6 +414,25 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("_reshape_alias", reshape_alias);
 }
 
+TORCH_LIBRARY_IMPL(_, SparseCUDA, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&sparse_fallback>());
+}
+
+TORCH_LIBRARY_IMPL(aten, SparseCUDA, m) {
+  m.impl("empty.memory_format", empty_sparse);
+  m.impl("_sparse_coo_tensor_with_dims_and_tensors", sparse_of);
+  m.impl("copy_", at::native::copy_sparse_wrapper_);
+  m.impl("copy_sparse_to_sparse_", at::native::copy_sparse_);
+  m.impl("_copy_from_and_resize", copy_sparse_and_resize);
+  m.impl("sparse_dim", at::native::sparse_dim_sparse);
+  m.impl("dense_dim", at::native::dense_dim_sparse);
+  m.impl("_nnz", at::native::_nnz_sparse);
+  m.impl("is_coalesced", at::native::is_coalesced_sparse);
+  m.impl("_coalesced_", at::native::_coalesced_sparse_);
+  m.impl("_indices", at::native::_indices_sparse);
+  m.impl("_values", at::native::_values_sparse);
+}
+
 struct CUDAHooks final : at::CUDAHooksInterface {
   explicit CUDAHooks(at::CUDAHooksArgs) {}
   void init() const override {}
@@ -382,9 +442,14 @@ struct CUDAHooks final : at::CUDAHooksInterface {
   c10::DeviceIndex deviceCount() const override { return kDevices; }
   int getNumGPUs() const override { return kDevices; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
-    static const at::Generator one = at::detail::createCPUGenerator();
-    return one;
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
+    static const std::vector<at::Generator> of_devices = [] {
+      std::vector<at::Generator> all;
+      for (std::uint64_t i = 0; i < kDevices; ++i)
+        all.push_back(at::detail::createCPUGenerator(4400 + i));
+      return all;
+    }();
+    return of_devices.at(static_cast<std::size_t>(device < 0 ? test::current_device : device));
   }
 };
 

@@ -15,14 +15,15 @@
 #include "paceline/torch/norm/norm.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/replica/replica.h"
+#include "paceline/torch/tensor/tensor.h"
 #include "tests/devices/cuda_double.h"
+#include "tests/devices/small_models.h"
 #include "tests/support/local_world.h"
 #include "tests/support/misuse.h"
 
 namespace paceline::test {
 namespace {
 
-namespace nn = torch::nn;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -33,6 +34,8 @@ struct Training {
   int steps = 8;
   int accumulate = 1;
   double clip = 0;
+  double momentum = 0.9;
+  bool zeroes = false;      // gradients, before each step
   double tolerance = 1e-5;  // of losses
   bool is_joined = false;   // the last rank's data end two steps earlier
 };
@@ -41,19 +44,8 @@ void PrintTo(const Training& training, std::ostream* into) {
   *into << training.name;
 }
 
-nn::Sequential mlp() {
-  return nn::Sequential(nn::Linear(12, 32), nn::ReLU(), nn::Linear(32, 24), nn::ReLU(),
-                        nn::Linear(24, 5));
-}
-
-nn::Sequential cnn() {
-  return nn::Sequential(nn::Unflatten(nn::UnflattenOptions(1, {1, 3, 4})),
-                        nn::Conv2d(nn::Conv2dOptions(1, 6, 3).padding(1)), nn::BatchNorm2d(6),
-                        nn::ReLU(), nn::Flatten(), nn::Linear(72, 5));
-}
-
 nn::Sequential synchronised() {
-  nn::Sequential model = cnn();
+  nn::Sequential model = small_cnn();
   convert_sync_batch_norm(*model);
   return model;
 }
@@ -63,28 +55,22 @@ struct Result {
   std::vector<std::string> digests;  // of the parameters, of each rank
 };
 
-at::Device device_of(bool on_device, int rank) {
-  return on_device ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(rank))
-                   : at::Device(at::kCPU);
-}
-
 Result train(const Training& training, int ranks, bool on_device) {
   Result result{.digests = std::vector<std::string>(static_cast<std::size_t>(ranks))};
   run_ranks(ranks, [&](Job& job) {
-    const at::Device device = device_of(on_device, job.rank());
+    const at::Device device = place_of(on_device, job.rank());
     nn::Sequential model = training.model();
-    at::Generator first = at::detail::createCPUGenerator(7);
-    for (at::Tensor& one : model->parameters())
-      one.detach().copy_(at::randn(one.sizes(), first).mul_(0.3));
+    draw_parameters(model);
     model->to(device);
     DataParallel parallel(*model, job, training.options);
     torch::optim::SGD optimizer(parallel.parameters(),
-                                torch::optim::SGDOptions(0.05).momentum(0.9));
+                                torch::optim::SGDOptions(0.05).momentum(training.momentum));
     at::Generator draw =
         at::detail::createCPUGenerator(40 + static_cast<std::uint64_t>(job.rank()));
     for (int step = 0; step < training.steps; ++step) {
       const bool has_data =
           !training.is_joined || job.rank() + 1 < ranks || step + 2 < training.steps;
+      if (training.zeroes) optimizer.zero_grad();
       parallel.weight(has_data ? 6 : 0);
       double mean = 0;
       for (int pass = 0; has_data && pass < training.accumulate; ++pass) {
@@ -106,7 +92,9 @@ Result train(const Training& training, int ranks, bool on_device) {
       if (job.rank() == 0) result.losses.push_back(mean);
     }
     parallel.finish();
-    result.digests[static_cast<std::size_t>(job.rank())] = sha256_of(model->parameters());
+    std::string& digest = result.digests[static_cast<std::size_t>(job.rank())];
+    digest = sha256_of(model->parameters());
+    EXPECT_EQ(whole_sha256(*model), digest);
   });
   return result;
 }
@@ -114,31 +102,35 @@ Result train(const Training& training, int ranks, bool on_device) {
 std::vector<Training> trainings() {
   std::vector<Training> all;
   for (const char* schedule : {"barrier", "buckets", "wait_free", "merged", "priority", "general"})
-    all.push_back({.name = schedule, .options = {.schedule = schedule}, .model = mlp});
+    all.push_back({.name = schedule, .options = {.schedule = schedule}, .model = small_mlp});
   for (const char* codec :
        {"fp16:min_compress_bytes=0", "int8:min_compress_bytes=0",
         "top_k:ratio=0.2,min_compress_bytes=0", "power_sgd:rank=2,min_compress_bytes=0"})
-    all.push_back({.name = codec, .options = {.compression = codec}, .model = mlp});
+    all.push_back({.name = codec, .options = {.compression = codec}, .model = small_mlp});
   for (const char* synchrony : {"local_sgd:period=3", "gossip", "elastic"})
-    all.push_back({.name = synchrony, .options = {.synchrony = synchrony}, .model = cnn});
+    all.push_back({.name = synchrony, .options = {.synchrony = synchrony}, .model = small_cnn});
   all.push_back({.name = "small_buckets",
                  .options = {.first_bucket_bytes = 512, .bucket_bytes = 1024},
-                 .model = cnn});
-  all.push_back({.name = "clipped", .model = mlp, .clip = 0.1});
-  all.push_back({.name = "max_grad_norm", .options = {.max_grad_norm = 0.1}, .model = mlp});
+                 .model = small_cnn});
+  all.push_back({.name = "clipped", .model = small_mlp, .clip = 0.1});
+  all.push_back({.name = "max_grad_norm", .options = {.max_grad_norm = 0.1}, .model = small_mlp});
   all.push_back({.name = "accumulated",
                  .options = {.backward_passes_per_step = 3},
-                 .model = cnn,
+                 .model = small_cnn,
                  .accumulate = 3});
-  all.push_back({.name = "joined", .model = mlp, .is_joined = true});
-  all.push_back({.name = "o1", .options = {.precision = "o1"}, .model = mlp, .tolerance = 0.05});
+  all.push_back({.name = "joined", .model = small_mlp, .is_joined = true});
+  all.push_back(
+      {.name = "o1", .options = {.precision = "o1"}, .model = small_mlp, .tolerance = 0.05});
   all.push_back({.name = "o1_fp16",
                  .options = {.precision = "o1:dtype=fp16"},
-                 .model = mlp,
+                 .model = small_mlp,
                  .tolerance = 0.05});
-  all.push_back({.name = "o2", .options = {.precision = "o2"}, .model = mlp, .tolerance = 0.05});
+  all.push_back(
+      {.name = "o2", .options = {.precision = "o2"}, .model = small_mlp, .tolerance = 0.05});
+  all.push_back({.name = "gpt", .model = small_gpt, .zeroes = true});
+  all.push_back({.name = "sparse", .model = small_embedding, .momentum = 0, .zeroes = true});
   all.push_back({.name = "sync_batch_norm", .model = synchronised});
-  all.push_back({.name = "non_finite", .options = {.non_finite = "skip"}, .model = mlp});
+  all.push_back({.name = "non_finite", .options = {.non_finite = "skip"}, .model = small_mlp});
   return all;
 }
 
@@ -169,12 +161,12 @@ INSTANTIATE_TEST_SUITE_P(Of, StagedTraining, ::testing::ValuesIn(trainings()), [
 TEST(StagedTrainings, NeverWaitForTheDeviceByBlocking) {
   std::atomic<std::int64_t> late = 0, waits = 0;
   run_ranks(2, [&](Job& job) {
-    nn::Sequential model = mlp();
-    model->to(device_of(true, job.rank()));
+    nn::Sequential model = small_mlp();
+    model->to(place_of(true, job.rank()));
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
     DataParallel parallel(*model, job);
     const auto step = [&] {
-      model->forward(at::ones({6, 12}).to(device_of(true, job.rank()))).square().mean().backward();
+      model->forward(at::ones({6, 12}).to(place_of(true, job.rank()))).square().mean().backward();
       parallel.step(optimizer);
     };
     step();
@@ -195,7 +187,7 @@ TEST(StagedTrainings, NeverWaitForTheDeviceByBlocking) {
 
 TEST(StagedTrainings, BroadcastWhatLiesOnDevices) {
   run_ranks(3, [](Job& job) {
-    const at::Tensor tensor = at::full({5, 3}, job.rank()).to(device_of(true, job.rank())).t();
+    const at::Tensor tensor = at::full({5, 3}, job.rank()).to(place_of(true, job.rank())).t();
     broadcast_parameters({tensor}, job.world(), 2);
     EXPECT_TRUE(at::equal(tensor.cpu(), at::full({3, 5}, 2)));
   });
@@ -205,17 +197,29 @@ TEST(StagedTrainings, BroadcastWhatLiesOnDevices) {
 
 TEST(StagedTrainings, AreRefusedWhereSomethingWorksOnTheHostAlone) {
   run_ranks(2, [](Job& job) {
-    nn::Sequential model = mlp();
-    model->to(device_of(true, job.rank()));
+    nn::Sequential model = small_mlp();
+    model->to(place_of(true, job.rank()));
     EXPECT_THAT(
         misuse_of([&] { DataParallel parallel(*model, job, {.zero_stage = 1}); }),
         AllOf(HasSubstr("zero_stage is 1"), HasSubstr("lies on cuda:"), HasSubstr("zero_stage 0")));
   });
 }
 
+TEST(StagedTrainings, AreRefusedWhereRanksShareLayers) {
+  run_ranks(2, [](Job& job) {
+    DeviceMesh mesh(job, "tp=2");
+    nn::Sequential model = small_mlp();
+    parallelize(*model, mesh, {{"0", ParallelStyle::column}, {"2", ParallelStyle::row}});
+    model->to(place_of(true, job.rank()));
+    EXPECT_THAT(misuse_of([&] { DataParallel parallel(*model, mesh); }),
+                AllOf(HasSubstr("layers that ranks share"), HasSubstr("lies on cuda:"),
+                      HasSubstr("make every rank a replica")));
+  });
+}
+
 TEST(StagedTrainings, AreRefusedWhereAModelLiesOnTwoDevices) {
   run_ranks(1, [](Job& job) {
-    nn::Sequential model = mlp();
+    nn::Sequential model = small_mlp();
     model[0]->to(at::Device(at::kCUDA, 1));
     EXPECT_THAT(misuse_of([&] { DataParallel parallel(*model, job); }),
                 AllOf(HasSubstr("0.weight lies on cuda:1"), HasSubstr("2.weight on cpu")));
@@ -224,10 +228,10 @@ TEST(StagedTrainings, AreRefusedWhereAModelLiesOnTwoDevices) {
 
 TEST(StagedTrainings, AreRefusedWhenTheModelIsMovedLater) {
   run_ranks(2, [](Job& job) {
-    nn::Sequential model = mlp();
+    nn::Sequential model = small_mlp();
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
     DataParallel parallel(*model, job);
-    const at::Device device = device_of(true, job.rank());
+    const at::Device device = place_of(true, job.rank());
     model->to(device);
     const std::string refusal = misuse_of([&] {
       model->forward(at::ones({6, 12}).to(device)).sum().backward();

@@ -273,6 +273,10 @@ TEST(StagedTraining, RefusesWhatTheWorkersCannotCut) {
   const std::vector<std::pair<StagedWords, StagedWords>> cases = {
       {{"fashion_mnist", "--model", "linear", "--layout", "pp=2", "--partition", "0-2"}, {"0-2"}},
       {{"fashion_mnist", "--layout", "tp=2", "--micro-batches", "2"}, {"--model cnn"}},
+      {{"fashion_mnist", "--layout", "pp=2", "--device", "cuda:0"},
+       {"--device cuda:0 does not go with --layout pp=2"}},
+      {{"fashion_mnist", "--model", "mlp", "--layout", "tp=2", "--device", "cuda:0"},
+       {"--device cuda:0 does not go with --layout tp=2"}},
       {{"tiny_gpt", "--layout", "pp=2", "--batch-size", "4", "--micro-batches", "8"},
        {"--micro-batches 8", "--batch-size 4"}}};
   for (auto [command, says] : cases) {

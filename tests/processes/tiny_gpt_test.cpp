@@ -77,6 +77,7 @@ TEST(TinyGptRuns, WorkersThatShareLayersHaveTheLossesOfOneProcessOnEveryTranspor
   EXPECT_EQ(one.summary["layout"], "dp=1");
   expect_as_alone(one, 2, "shm", {"--layout", "tp=2"});
   expect_as_alone(one, 2, "tcp", {"--layout", "tp=2", "--sequence-parallel"});
+  expect_as_alone(one, 2, "shm", {"--device", "auto"});
   expect_as_alone(one, 4, "tcp", {"--layout", "tp=4"});
   expect_as_alone(one, 4, "shm", {"--layout", "tp=4", "--sequence-parallel"});
   for (const auto& [transport, zero_stage] : {std::pair{"shm", "0"}, {"shm", "2"}, {"tcp", "3"}}) {
@@ -105,7 +106,12 @@ TEST(TinyGptRuns, WrongOptionsEndWithTwoAndSayWhatIsRight) {
       {{"--layout", "tp=2", "--heads", "3", "--features", "33"}, "cannot share its 3 heads"},
       {{"--layout", "tp=2", "--length", "15", "--sequence-parallel"}, "2 does not divide 15"},
       {{"--heads", "3"}, "--features 128 is no multiple of --heads 3"},
-      {{"--text", "/nowhere"}, "/nowhere"}};
+      {{"--text", "/nowhere"}, "/nowhere"},
+      {{"--device", "gpu0"}, "'gpu0' is no device: give cpu, cuda:N, or auto"},
+      {{"--device", "cuda:99"}, "CUDA devices in this program: take --device cpu"},
+      {{"--device", "cuda:0", "--zero", "1"}, "--device cuda:0 does not go with --zero 1"},
+      {{"--device", "cuda:0", "--layout", "tp=2"}, "--device cuda:0 does not go with --layout"},
+      {{"--device", "cuda:0", "--layout", "pp=2"}, "--device cuda:0 does not go with --layout"}};
   for (const auto& [options, expected] : cases) {
     const Finished finished = run(paceline_run({"-n", "2"}, tiny_gpt(options)));
     EXPECT_EQ(finished.exit_code, 2) << testing::PrintToString(options);

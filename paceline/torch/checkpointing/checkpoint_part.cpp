@@ -1,6 +1,7 @@
 #include "paceline/torch/checkpointing/checkpoint_part.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/checkpointing/held_tensor.h"
 #include "paceline/torch/checkpointing/own_share.h"
 
@@ -79,31 +81,75 @@ class ModelPart final : public CheckpointPart {
 
 constexpr const char* kCpuStream = "cpu";
 
+// One of torch's streams of random numbers, and its name in a checkpoint.
+struct RandomStream {
+  std::string name;
+  at::Generator generator;
+  std::uint64_t number = 0;  // among those of this rank, of which the CPU's is the first
+};
+
+at::Tensor state_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
 class RandomPart final : public CheckpointPart {
  public:
+  explicit RandomPart(DeviceSource devices) : devices_(std::move(devices)) {}
+
   ItemState state() override {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    const std::lock_guard lock(generator.mutex());
-    return {.tensors = {{kCpuStream, generator.get_state(), Held::by_each}}};
+    ItemState state;
+    for (const RandomStream& stream : streams())
+      state.tensors.push_back({stream.name, state_of(stream.generator), Held::by_each});
+    return state;
   }
 
+  // Streams of devices may be missing, or be there in vain: a run goes on with other devices.
   void check(const SavedItem& saved) override {
-    saved.require(kCpuStream, Held::by_each, state().tensors.front().tensor);
-    saved.require_no_other({kCpuStream});
+    const at::Tensor own = state_of(at::detail::getDefaultCPUGenerator());
+    saved.require(kCpuStream, Held::by_each, own);
   }
 
-  // A rank that nobody was draws numbers that no other rank draws.
   void load(const SavedItem& saved) override {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    for (const RandomStream& stream : streams()) restore(saved, stream);
+  }
+
+ private:
+  // A rank may go on with another device of the kind, so they are told apart by their order.
+  std::vector<RandomStream> streams() const {
+    std::vector<RandomStream> all = {{kCpuStream, at::detail::getDefaultCPUGenerator()}};
+    if (!devices_) return all;
+    for (const at::Device& device : devices_()) {
+      const std::size_t number = all.size();
+      const std::string kind = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+      all.push_back({number == 1 ? kind : c10::str(kind, ".", number - 1),
+                     at::globalContext().defaultGenerator(device), number});
+    }
+    return all;
+  }
+
+  // A rank that nobody was, and a device that the rank did not have, draw numbers that nobody else
+  // draws.
+  static void restore(const SavedItem& saved, RandomStream stream) {
+    at::Generator& generator = stream.generator;
     const std::lock_guard lock(generator.mutex());
-    if (!saved.has_rank()) {
-      generator.set_current_seed(mix(saved.step(), static_cast<std::uint64_t>(saved.rank())));
+    at::Tensor state = generator.get_state();
+    const auto* const found = saved.has_rank() ? saved.find(stream.name, Held::by_each) : nullptr;
+    if (found == nullptr || !fits(*found, state)) {
+      const std::uint64_t seed = mix(saved.step(), static_cast<std::uint64_t>(saved.rank()));
+      generator.set_current_seed(stream.number == 0 ? seed : mix(seed, stream.number));
       return;
     }
-    at::Tensor stream = generator.get_state();
-    saved.read_into(*saved.find(kCpuStream, Held::by_each), stream);
-    generator.set_state(stream);
+    saved.read_into(*found, state);
+    generator.set_state(state);
   }
+
+  static bool fits(const checkpoint::LogicalTensor& saved, const at::Tensor& state) {
+    return saved.dtype == dtype_of(state.scalar_type()) &&
+           saved.shape == checkpoint::Extents(state.sizes().begin(), state.sizes().end());
+  }
+
+  const DeviceSource devices_;
 };
 
 constexpr const char *kCompression = "compression", *kWeight = "weight", *kMaster = "master.";
@@ -283,8 +329,8 @@ PartPtr model_part(std::vector<const torch::nn::Module*> stages, HowHeld how_hel
   return std::make_unique<ModelPart>(std::move(stages), std::move(how_held), std::move(elsewhere));
 }
 
-PartPtr random_part() {
-  return std::make_unique<RandomPart>();
+PartPtr random_part(DeviceSource devices) {
+  return std::make_unique<RandomPart>(std::move(devices));
 }
 
 PartPtr pipeline_part(pipeline::MadeStages& stages, HowHeld how_held) {

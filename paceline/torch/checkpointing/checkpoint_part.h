@@ -84,7 +84,7 @@ class CheckpointPart {
 
 using PartPtr = std::unique_ptr<CheckpointPart>;
 
-// torch's stream of random numbers; every checkpoint has it.
+// torch's streams of random numbers; every checkpoint has them.
 inline constexpr const char* kRandomItem = "random";
 
 // A part under the name of its item.
@@ -112,8 +112,9 @@ PartPtr optimizer_part(OptimizerSource optimizers, const ParameterNames& names, 
 PartPtr replicas_part(DataParallel& data_parallel);
 // The same of a pipeline, whose stages have a DataParallel each; its steps, and masters.
 PartPtr pipeline_part(pipeline::MadeStages& stages, HowHeld how_held);
-// torch's stream of random numbers on the CPU, of each rank.
-PartPtr random_part();
+// torch's streams of random numbers of each rank: on the CPU, and on the devices that hold models.
+using DeviceSource = std::function<std::vector<at::Device>()>;  // asked at each save and load
+PartPtr random_part(DeviceSource devices = {});
 // The place of a sampler in its data.
 PartPtr data_part(data::DistributedSampler& sampler);
 // A schedule of learning rates: its counts, and its rates.

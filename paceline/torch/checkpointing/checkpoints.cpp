@@ -77,6 +77,7 @@ class Checkpoints::Impl {
   int finish();
 
  private:
+  std::vector<at::Device> devices() const;
   HowHeld how_held() const;
   HowHeld how_held_by(pipeline::MadeStages& stages) const;
   void name_leaves(const std::string& name, DataParallel& parallel);
@@ -98,6 +99,7 @@ class Checkpoints::Impl {
   CheckpointDirectory directory_;
   std::optional<DirectoryLock> lock_;  // rank 0's
   ParameterNames names_;
+  std::vector<const torch::nn::Module*> models_;
   std::vector<DataParallel*> parallels_;
   std::vector<std::string> parallel_names_;  // as many
   std::vector<Pipeline*> pipelines_;
@@ -135,7 +137,8 @@ Checkpoints::Impl::Impl(Job& job, std::string directory, const CheckpointOptions
                     "saves, or 0",
                     options.every));
   take_directory();
-  parts_.push_back({kRandomItem, random_part(), NamedPart::Kind::random});
+  parts_.push_back(
+      {kRandomItem, random_part([this] { return devices(); }), NamedPart::Kind::random});
 }
 
 void Checkpoints::Impl::take_directory() {
@@ -196,8 +199,19 @@ void Checkpoints::Impl::add(NamedPart part) {
 
 void Checkpoints::Impl::add_model(std::string name, const torch::nn::Module& model) {
   add({name, model_part(model, how_held()), NamedPart::Kind::model});
+  models_.push_back(&model);
   for (const auto& entry : model.named_parameters())
     names_.add(entry.value(), name + "." + entry.key());
+}
+
+// CUDA devices that hold models of this rank, in the order of the models.
+std::vector<at::Device> Checkpoints::Impl::devices() const {
+  std::vector<at::Device> found;
+  for (const torch::nn::Module* const model : models_)
+    for (const at::Tensor& parameter : model->parameters())
+      if (parameter.is_cuda() && std::ranges::find(found, parameter.device()) == found.end())
+        found.push_back(parameter.device());
+  return found;
 }
 
 HowHeld Checkpoints::Impl::how_held() const {

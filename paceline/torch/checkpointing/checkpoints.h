@@ -58,8 +58,8 @@ class Checkpoints {
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  // Names are of letters, digits, '.', '_' and '-', each once; "random" is taken (torch's stream of
-  // random numbers is always saved), and so is "rank_steps". THROWS Error (misuse): another name;
+  // Names are of letters, digits, '.', '_' and '-', each once; "random" is taken (torch's streams
+  // of random numbers are always saved), and so is "rank_steps". THROWS Error (misuse): another name;
   // after resume().
   //
   // They refuse at once, by name, what a save could not hold: complex or sparse tensors, an

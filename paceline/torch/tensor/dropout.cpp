@@ -112,8 +112,8 @@ at::Tensor DropoutImpl::mask_like(const at::Tensor& input) {
                             .purpose = RandomStream::Purpose::dropout};
   const Rows rows = rows_of(input, place_, *clock_);
   const bool is_double = input.scalar_type() == at::kDouble;
-  const at::Tensor mask =
-      at::empty(input.sizes(), input.options().dtype(is_double ? at::kDouble : at::kFloat));
+  const at::Tensor mask =  // drawn on the host, wherever the input lies
+      at::empty(input.sizes(), at::TensorOptions(is_double ? at::kDouble : at::kFloat));
   std::vector<std::uint32_t> words;
   const auto write = [&](auto* out) {
     for (std::int64_t row = 0; row < rows.count; ++row) {
@@ -125,7 +125,7 @@ at::Tensor DropoutImpl::mask_like(const at::Tensor& input) {
     }
   };
   is_double ? write(mask.mutable_data_ptr<double>()) : write(mask.mutable_data_ptr<float>());
-  return mask.to(input.scalar_type());
+  return mask.to(input.device(), input.scalar_type());
 }
 
 // A part that is recomputed runs its first pass without gradients, so others need no record.

@@ -157,7 +157,7 @@ std::string whole_sha256(const torch::nn::Module& model) {
   for (const at::Tensor& parameter : model.parameters()) {
     const at::Tensor part = parameter.detach().contiguous();
     if (placements.is_whole(parameter)) {
-      digest.add(buffer_of(part).bytes());
+      digest.add(buffer_of(part.cpu()).bytes());
       continue;
     }
     const auto shape = placements.whole_shape(parameter);
@@ -166,7 +166,7 @@ std::string whole_sha256(const torch::nn::Module& model) {
         std::max<std::int64_t>(1, rows * kMostBytes / std::max(bytes, kMostBytes));
     for (std::int64_t row = 0; row < rows; row += each) {
       const std::int64_t some = std::min(each, rows - row);
-      digest.add(buffer_of(placements.gathered_rows(parameter, part, row, some)).bytes());
+      digest.add(buffer_of(placements.gathered_rows(parameter, part, row, some).cpu()).bytes());
     }
   }
   return digest.hex();

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "corruption.h"
+#include "examples/device_choice.h"
 #include "examples/stage_choices.h"
 #include "models.h"
 #include "paceline/core/compress/methods/compression.h"
@@ -17,16 +18,6 @@
 
 // CLI::PositiveNumber is not used, because its error text shows a range of 300 digits.
 static const CLI::Range kPositive(std::int64_t{1}, std::int64_t{1'000'000'000});
-
-static std::string complaint_about_device(const std::string& text) {
-  if (text == "auto") return {};
-  try {
-    const at::Device device(text);
-    if (device.is_cpu() || device.is_cuda()) return {};
-  } catch (const c10::Error&) {  // the text is no device
-  }
-  return "'" + text + "' is no device: give cpu, cuda:N, or auto";
-}
 
 static std::string is_address(const std::string& text) {
   const std::string port = text.substr(text.rfind(':') + 1);
@@ -162,12 +153,7 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--dtype", options.dtype, "Type of parameters and images")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16"}))
       ->capture_default_str();
-  app.add_option(
-         "--device", options.device,
-         "Where the model lies: cpu, cuda:N, or auto, which is a GPU for each rank if there are "
-         "some")
-      ->check(CLI::Validator(complaint_about_device, "cpu|cuda:N|auto"))
-      ->capture_default_str();
+  add_device(app, options.device);
   app.add_option(
          "--schedule", options.schedule,
          "Which gradients travel together and when: " + names_of(paceline::schedule::policies()))

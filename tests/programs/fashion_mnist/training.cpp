@@ -12,6 +12,7 @@
 #include <string>
 
 #include "corruption.h"
+#include "examples/device_choice.h"
 #include "faces.h"
 #include "measurement.h"
 #include "memory.h"
@@ -30,6 +31,15 @@
 namespace data = paceline::data;
 
 namespace {
+
+// An option that was given and works in host memory alone; empty: none was. `workers`: of a
+// replica.
+std::string option_of_the_host(const Options& options, int workers) {
+  if (const std::string asked = pipeline_option_of(options); !asked.empty()) return asked;
+  if (workers > 1) return "--layout " + options.layout;
+  if (options.zero > 0) return "--zero " + std::to_string(options.zero);
+  return {};
+}
 
 // These are not timed: the first steps allocate memory and plan the schedule.
 constexpr std::int64_t kWarmUpSteps = 5;
@@ -133,7 +143,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   // Before the images are there, because it needs the most memory.
   Replica replica(job, options);
   torch::nn::Sequential model = make_model(options.model, options.seed, type);
-  model->to(options.device == "auto" ? paceline::device_of(job) : at::Device(options.device));
+  model->to(chosen_device(options.device, job, option_of_the_host(options, replica.workers(job))));
   needed.emplace(*model, plan_of(options.model), descent.momentum > 0 ? 3 : 2);
   const auto parallel_ptr =
       make_parallel(job, options, parallel_options(options, descent), replica, model);
@@ -326,7 +336,7 @@ void tell_nothing_left(std::int64_t first, double test_accuracy) {
 void save_parameters(const std::string& file, const std::vector<at::Tensor>& parameters) {
   std::ofstream out(file, std::ios::binary);
   for (const at::Tensor& parameter : parameters) {
-    const at::Tensor dense = parameter.detach().contiguous();
+    const at::Tensor dense = parameter.detach().cpu().contiguous();
     out.write(static_cast<const char*>(dense.const_data_ptr()),
               static_cast<std::streamsize>(dense.nbytes()));
   }
@@ -339,7 +349,10 @@ int train(paceline::Job& job, const Options& options) {
   std::optional<TrainingMemory> needed;  // as soon as the model is known
   try {
     if (options.memory_limit > 0) limit_memory(options.memory_limit);
-    if (!pipeline_option_of(options).empty()) return train_in_stages(job, options);
+    if (!pipeline_option_of(options).empty()) {
+      (void)chosen_device(options.device, job, option_of_the_host(options, 1));
+      return train_in_stages(job, options);
+    }
     return train_within_memory(job, options, needed);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error) || !needed) throw;
