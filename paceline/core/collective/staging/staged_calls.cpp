@@ -6,10 +6,10 @@
 
 namespace paceline::collective {
 
-StagedCalls::StagedCalls(transport::Reactor& reactor, std::function<void()> on_input,
+StagedCalls::StagedCalls(transport::Reactor& reactor, std::function<void()> on_arrival,
                          std::function<void(Failure)> on_failure)
     : reactor_(reactor),
-      on_input_(std::move(on_input)),
+      on_arrival_(std::move(on_arrival)),
       on_failure_(std::move(on_failure)),
       naps_(reactor) {}
 
@@ -65,12 +65,10 @@ bool StagedCalls::poll() {
   if (over.empty()) return false;
   std::erase_if(waits_, [](const Wait& wait) { return wait.call == nullptr; });
   if (waits_.empty()) stop_looking();
-  bool has_input = false;
   for (const Wait& wait : over) {
     if (wait.work) wait.work->finish(std::nullopt);
-    else has_input = true;
   }
-  if (has_input) on_input_();
+  on_arrival_();
   return true;
 }
 

@@ -20,9 +20,9 @@ namespace paceline::collective {
 
 class StagedCalls final : private transport::Pollable {
  public:
-  // `on_input`: the input of a call has come. `on_failure`: the device has failed, or a call waited
-  // for it until its deadline. Both may call this.
-  StagedCalls(transport::Reactor& reactor, std::function<void()> on_input,
+  // `on_arrival`: inputs have come, or outputs are back. `on_failure`: the device has failed, or a
+  // call waited for it until its deadline. Both may call this.
+  StagedCalls(transport::Reactor& reactor, std::function<void()> on_arrival,
               std::function<void(Failure)> on_failure);
   ~StagedCalls() override;
 
@@ -57,7 +57,7 @@ class StagedCalls final : private transport::Pollable {
   static std::string text_of(const Wait& wait);
 
   transport::Reactor& reactor_;
-  const std::function<void()> on_input_;
+  const std::function<void()> on_arrival_;
   const std::function<void(Failure)> on_failure_;
   transport::Naps naps_;
   std::vector<Wait> waits_;
