@@ -19,7 +19,7 @@ using collective::check_memory;
 using collective::Group;
 using collective::StagedCall;
 
-// --- on the caller's thread -----------------------------------------------------------------------
+// --- on the caller's thread ----------------------------------------------------------------------
 
 collective::PointToPoint::Transfer Communicator::Impl::transfer(
     std::string_view what, ConstBuffer buffer, int peer, const PointToPointOptions& options) {

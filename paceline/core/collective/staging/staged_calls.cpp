@@ -65,12 +65,10 @@ bool StagedCalls::poll() {
   if (over.empty()) return false;
   std::erase_if(waits_, [](const Wait& wait) { return wait.call == nullptr; });
   if (waits_.empty()) stop_looking();
-  bool goes_on = false;
   for (const Wait& wait : over) {
     if (wait.work) wait.work->finish(std::nullopt);
-    else goes_on = true;
   }
-  if (goes_on) on_passed_();
+  on_passed_();
   return true;
 }
 

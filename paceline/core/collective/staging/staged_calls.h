@@ -20,7 +20,7 @@ namespace paceline::collective {
 
 class StagedCalls final : private transport::Pollable {
  public:
-  // `on_passed`: a moment has passed that a call awaits. `on_failure`: the device has failed, or a
+  // `on_passed`: moments have passed that calls awaited. `on_failure`: the device has failed, or a
   // call waited for it until its deadline. Both may call this.
   StagedCalls(transport::Reactor& reactor, std::function<void()> on_passed,
               std::function<void(Failure)> on_failure);

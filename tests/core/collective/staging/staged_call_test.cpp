@@ -253,6 +253,17 @@ TEST(StagedCalls, GoTogetherWithRanksWhoseBuffersLieOnTheHost) {
   }
 }
 
+TEST(StagedCalls, AreInFlightUntilTheirOutputIsBackAndNoLonger) {
+  LateDevices devices(test::seed(4401));
+  run_with(devices, 1, {}, [&](Job& job) {
+    const OnDevice memory(devices.device(0), 100, nullptr);
+    job.world().all_reduce(memory.buffer()).wait();
+    const auto in_flight = job.world().traffic().in_flight;
+    EXPECT_GT(in_flight.count(), 0);
+    EXPECT_EQ(job.world().traffic().in_flight, in_flight);
+  });
+}
+
 // --- places --------------------------------------------------------------------------------------
 
 TEST(StagingArea, TakesAPlaceAgainWhenTheDeviceHasLetGoOfIt) {
