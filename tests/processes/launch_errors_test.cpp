@@ -45,6 +45,23 @@ std::vector<Wrong> wrong_options() {
        {"--timeout: \"1 day\" is not a duration", "90s"}},
       {run_with({"-n", "2", "--transport", "udp"}),
        {"--transport: \"udp\" is not known", "auto, shm, tcp"}},
+      {run_with({"--devices", "first"}), {"--devices: \"first\" names no device", "0,1", "UUIDs"}},
+      {run_with({"--devices", "0,0"}), {"--devices: 0 is named twice", "--ranks-per-device"}},
+      {run_with({"--devices", "0,1", "--ranks-per-device", "0"}),
+       {"--ranks-per-device: 0 is too few", "1 to 4096"}},
+      {run_with({"--ranks-per-device", "2"}),
+       {"how many processes?", "--ranks-per-device 2 needs -n", "--devices 0,1"}},
+      {run_with({"-n", "3", "--devices", "0,1", "--ranks-per-device", "2"}),
+       {"-n: each host has 3 processes", "make 4 on each host", "give -n 4"}},
+      {run_with({"-n", "2", "--devices", "0,2"}),
+       {"--devices: 2 is not among what CUDA_VISIBLE_DEVICES=4,5 shows", "unset"},
+       {{"CUDA_VISIBLE_DEVICES", "4,5"}}},
+      {run_with({"-n", "2", "--device-transport", "carrier"}),
+       {"--device-transport: \"carrier\" is not known", "auto, direct, nccl, staged"}},
+      {run_with({"-n", "2", "--transport", "nccl", "--device-transport", "direct"}),
+       {"--transport nccl is another word for --device-transport nccl", "leave one out"}},
+      {run_with({"-n", "4", "--devices", "0,1", "--device-transport", "nccl"}),
+       {"NCCL wants a device for each", "--device-transport auto"}},
       {run_with({"-n", "2", "--host-file", "x"}), {"unknown option --host-file", "--hostfile?"}},
       {run_with({"-n", "2", "--store", "10.0.0.7:1"}),
        {"10.0.0.7 is not this host's loopback", "--hosts"}},
@@ -131,6 +148,8 @@ std::vector<Wrong> wrong_manifests() {
       {emit("compose", {"--hosts", "a:2"}), {"--hosts: the manifest", "--nnodes", "leave it out"}},
       {emit("slurm", {"--secret-file", "s"}), {"--secret-file: the manifest"}},
       {emit("slurm", {"--node-rank", "0"}), {"--node-rank: the manifest"}},
+      {emit("slurm", {"--devices", "2,3"}),
+       {"--devices 2,3: the manifest of --emit slurm asks for 2 devices", "--devices 0,1"}},
       {emit("slurm", {"--nnodes", "0"}), {"--nnodes: 0 is too few"}},
       {emit("slurm", {"--nnodes", "1:4"}), {"--nnodes: \"1:4\" is not a whole number"}},
       {emit("slurm", {"--grace", "soon"}), {"--grace: \"soon\" is not a duration"}},
@@ -237,6 +256,9 @@ std::vector<Wrong> wrong_environments() {
       {"PACELINE_RANK is set but PACELINE_WORLD_SIZE is not", "paceline run"});
   add({{"PACELINE_TRANSPORT", "smoke"}},
       {"PACELINE_TRANSPORT=smoke", "auto, shm, tcp, ucx, mpi or nccl"});
+  add({{"PACELINE_DEVICE_TRANSPORT", "smoke"}},
+      {"PACELINE_DEVICE_TRANSPORT=smoke", "auto, direct, nccl or staged"});
+  add({{"PACELINE_RANKS_PER_DEVICE", "none"}}, {"PACELINE_RANKS_PER_DEVICE=none", "whole number"});
   return all;
 }
 

@@ -224,6 +224,20 @@ TEST(RunEnvironment, RanksHaveProcessorsOfTheirOwnIfThereAreEnough) {
   ASSERT_EQ(::sched_setaffinity(0, sizeof cores, &cores), 0);
 }
 
+TEST(RunEnvironment, RanksHaveTheDevicesThatTheyAreGivenAmongThoseThatAreShown) {
+  auto options =
+      paceline_run({"--devices", "1,0", "--ranks-per-device", "2", "--device-transport", "staged"},
+                   {binary("launch_probe"), "environment"});
+  options.environment = {{"CUDA_VISIBLE_DEVICES", "5,GPU-a,7"}, {"PACELINE_RANKS_PER_DEVICE", "9"}};
+  const auto told = told_by(options, 4);
+  for (const auto& one : told) {
+    EXPECT_EQ(at(one, "PACELINE_WORLD_SIZE"), "4");
+    EXPECT_EQ(at(one, "CUDA_VISIBLE_DEVICES"), "GPU-a,5");
+    EXPECT_EQ(at(one, "PACELINE_RANKS_PER_DEVICE"), "2");
+    EXPECT_EQ(at(one, "PACELINE_DEVICE_TRANSPORT"), "staged");
+  }
+}
+
 TEST(RunEnvironment, OptionsComeFromVariablesToo) {
   auto options = paceline_run({}, {binary("launch_probe"), "environment"});
   options.environment = {{"PACELINE_RUN_NP", "2"}, {"PACELINE_RUN_TRANSPORT", "shm"}};

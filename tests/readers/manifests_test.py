@@ -48,7 +48,7 @@ def full(target):
     """Options with which a manifest has all its parts."""
     own = [] if target == "mpijob" else ["--grace", "2s", "--log-dir", "/runs/logs"]
     return ["--nnodes", "3", "-n", "2", "--max-restarts", "5", "--stop-grace", "90s", "--timeout", "2h", "--transport", "nccl", *own,
-            "-x", "COLOUR=deep $blue", "--emit-volume", "disk:/runs"]
+            "--devices", "0,1", "-x", "COLOUR=deep $blue", "--emit-volume", "disk:/runs"]
 
 
 class TrainingModels:

@@ -7,9 +7,9 @@
 
 namespace paceline {
 
-// The CUDA device with the number of this rank among the ranks of its host, modulo the number of
-// devices that libtorch sees in this process, so that ranks share devices where there are more of
-// them; the CPU where libtorch sees none. It becomes the current device of the calling thread.
+// The CUDA device with number r modulo the devices that libtorch sees, where r is this rank's number
+// on its host; after `paceline run --ranks-per-device N` number r / N: THROWS Error (misuse) if it
+// is not there. The CPU where libtorch sees none. It becomes the current device of the thread.
 //
 //   const at::Device device = paceline::device_of(job);
 //   model->to(device);  // before DataParallel is made

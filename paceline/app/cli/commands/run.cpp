@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "paceline/app/cli/run/device_options.h"
 #include "paceline/app/cli/run/emit_options.h"
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/job_options.h"
@@ -37,6 +38,7 @@ constexpr const char* kRunMore = R"(Examples:
   PACELINE_RUN_NP=2 PACELINE_RUN_GRACE=5s paceline run ./train
   paceline run --hosts a:2,b:2 ./train             over ssh: 2 ranks on each of the hosts a and b, in the current folder
   paceline run --hosts a:2,b:2 --dry-run ./train   shows what would be started where
+  paceline run --devices 0,1 --ranks-per-device 2 ./train   4 processes: ranks 0 and 1 have device 0, 2 and 3 have device 1
   paceline run -n 4 --servers 2 ./train            and 2 servers, which keep the workers' tables; their lines begin with
                                                    "[server 0] ", and they end when all workers have left
   paceline run --nnodes 2 --node-rank R --rdzv-endpoint a:29400 --secret-file S -n 2 ./train
@@ -55,13 +57,14 @@ What a program finds in its environment:
   PACELINE_RANK, PACELINE_WORLD_SIZE, PACELINE_LOCAL_RANK, ...   read by paceline::init()
   PACELINE_ROLE, PACELINE_SERVERS                                worker, and the number of servers, if there are some
   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...    the same by torchrun's names
+  CUDA_VISIBLE_DEVICES, PACELINE_RANKS_PER_DEVICE                by --devices and --ranks-per-device, for paceline::device_of()
   OMP_NUM_THREADS                                                cores / N, unless it was set
   PYTHONUNBUFFERED                                               1, so that lines of Python come at once, unless it was
                                                                  set; paceline::init() does so for C and C++
   GLIBC_TUNABLES                                                 freed memory is kept, in huge pages, unless it or a
                                                                  MALLOC_* variable was set (GLIBC_TUNABLES= for neither)
-  PACELINE_TRANSPORT, PACELINE_DETERMINISM, PACELINE_OPERATION_TIMEOUT pass through as you set them, and so does
-  PACELINE_LOG: quiet, info or debug, how much the workers write to stderr about themselves (info; warnings always)
+  PACELINE_TRANSPORT, PACELINE_DEVICE_TRANSPORT, PACELINE_DETERMINISM and PACELINE_OPERATION_TIMEOUT pass through as you
+  set them, and so does PACELINE_LOG: quiet, info or debug, how much the workers write to stderr about themselves (info; warnings always)
 
 --log-dir DIR keeps, in DIR/START.GENERATION/, to which DIR/latest leads: rank_N.log and server_N.log, the launcher's own words in
 launcher.log, and the end as JSON in verdict.json: which process failed first, how each one ended. A file that cannot be written
@@ -90,6 +93,7 @@ struct Given {
       operation_timeout, start_timeout, store, port_range;
   std::string hosts, hostfile, ssh, nodes, node_rank, endpoint, id, secret_file;
   std::string servers, server_hosts;
+  std::string devices, ranks_per_device, device_transport;
   std::string log_dir, redirects, tees;
   std::vector<std::string> passed;
   std::string bind;
@@ -114,7 +118,7 @@ void add_options(CLI::App& app, Given& given) {
   };
   add("-n,--np,--nproc-per-node", given.processes, "PACELINE_RUN_NP", "N",
       "processes to start, 1 to 4096: on this host, with --nnodes on each node, with hosts in all "
-      "(default with hosts: every slot)");
+      "(default with hosts: every slot; with --devices: --ranks-per-device for each, or one)");
   add("--grace", given.grace, "PACELINE_RUN_GRACE", "TIME",
       "time that the other processes have to end by themselves after a failure (1s), and servers "
       "after all ranks (10s)");
@@ -127,8 +131,16 @@ void add_options(CLI::App& app, Given& given) {
   add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
       "stop the run after this time, as SIGTERM does; exit code 124");
   add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME",
-      "how data travels between processes: auto, shm, tcp, ucx; nccl for buffers on CUDA devices "
-      "(auto)");
+      "how data travels between processes: auto, shm, tcp, ucx (auto); nccl is another word for "
+      "--device-transport nccl");
+  add("--devices", given.devices, "PACELINE_RUN_DEVICES", "LIST",
+      "CUDA devices for the ranks of each host, as 0,1 or UUIDs; where CUDA_VISIBLE_DEVICES is set "
+      "they count among its entries (all that a host shows)");
+  add("--ranks-per-device", given.ranks_per_device, "PACELINE_RUN_RANKS_PER_DEVICE", "N",
+      "neighbouring ranks that share a device: rank r of a host has device r / N (ranks take the "
+      "devices in turn)");
+  add("--device-transport", given.device_transport, "PACELINE_RUN_DEVICE_TRANSPORT", "NAME",
+      "how buffers on CUDA devices travel: auto, direct, nccl, staged (auto)");
   add("--determinism", given.determinism, "PACELINE_RUN_DETERMINISM", "NAME",
       "reproducible: sums have the same bits in every run; fast (reproducible)");
   add("--operation-timeout", given.operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",
@@ -332,7 +344,12 @@ void take_store(const Given& given, launch::RunOptions& options) {
 launch::RunOptions checked_options(const Given& given, const std::vector<std::string>& command) {
   launch::RunOptions options;
   const bool has_hosts = !given.hosts.empty() || !given.hostfile.empty();
-  PACELINE_CHECK(!given.processes.empty() || has_hosts,
+  PACELINE_CHECK(given.ranks_per_device.empty() || !given.processes.empty() || has_hosts ||
+                     !given.devices.empty(),
+                 "how many processes? --ranks-per-device {} needs -n or the --devices that they "
+                 "share, as in --devices 0,1",
+                 given.ranks_per_device);
+  PACELINE_CHECK(!given.processes.empty() || has_hosts || !given.devices.empty(),
                  "how many processes? Give their number, as in `paceline run -n 2 program`");
   if (!given.processes.empty())
     options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
@@ -346,6 +363,8 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     options.first_generation += parse_count("SLURM_RESTART_COUNT", restarts, 0, kMostRestarts);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
   if (!given.transport.empty()) options.transport = parse_own_transport(given.transport);
+  take_devices({given.devices, given.ranks_per_device, given.device_transport},
+               !given.processes.empty() || has_hosts, options);
   if (!given.determinism.empty()) options.determinism = parse_determinism(given.determinism);
   if (!given.operation_timeout.empty()) {
     parse_duration("--operation-timeout", given.operation_timeout);
@@ -355,6 +374,7 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   take_hosts({given.hosts, given.hostfile, given.ssh, !given.server_hosts.empty()},
              given.processes.empty() ? 0 : options.processes, options);
   take_nodes(given, options);
+  check_devices(options);
   take_servers({given.servers, given.server_hosts}, options);
   take_ports(given, options);
   take_store(given, options);
@@ -372,7 +392,10 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
 
 // This host must have the program and what the transport needs.
 void take_this_host(launch::RunOptions& options) {
-  if (options.transport == "nccl" && options.hosts.empty()) check_nccl_is_here();
+  if (options.hosts.empty()) {
+    if (options.device_transport == "nccl") check_nccl_is_here();
+    check_devices_here(options);
+  }
   const char* path = std::getenv("PATH");
   options.program =
       launch::find_program(options.command.front(), path == nullptr ? "/usr/bin:/bin" : path)
@@ -393,6 +416,8 @@ constexpr NamedOption kForLaunchers[] = {
     {"--start-timeout", &Given::start_timeout},
     {"--port-range", &Given::port_range},
     {"--bind", &Given::bind},
+    {"--devices", &Given::devices},
+    {"--ranks-per-device", &Given::ranks_per_device},
     {"--log-dir", &Given::log_dir},
     {"--redirects", &Given::redirects},
     {"--tee", &Given::tees},

@@ -105,7 +105,9 @@ void check_it_is_kept(const char* option, const std::string& folder,
 
 // mpirun does not do for its ranks what the other options of `paceline run` ask for.
 void check_mpirun_takes_them(const Target& target, const EmitOptions& given) {
-  constexpr std::array kTaken = {"--stop-grace", "--timeout", "--max-restarts"};
+  // Its nodes have no other devices than those that the manifest asks for.
+  constexpr std::array kTaken = {"--stop-grace", "--timeout", "--max-restarts", "--devices",
+                                 "--ranks-per-device"};
   for (const GivenWord& word : given.for_launchers) {
     PACELINE_CHECK(std::ranges::find(kTaken, word.option) != kTaken.end(),
                    "{} is for `paceline run`, and mpirun starts the ranks of --emit {}; leave it "
@@ -125,6 +127,7 @@ launch::Environment environment_of(const launch::RunOptions& run,
     if (!value.empty()) launch::set_variable(all, fmt::format("{}={}", name, value));
   };
   set(variable::kTransport, run.transport);
+  if (run.device_transport != run.transport) set(variable::kDeviceTransport, run.device_transport);
   set(variable::kDeterminism, run.determinism);
   set(variable::kOperationTimeout, run.operation_timeout);
   for (const std::string& entry : run.passed) launch::set_variable(all, entry);
@@ -136,6 +139,20 @@ launch::Environment environment_of(const launch::RunOptions& run,
                    name);
   }
   return all;
+}
+
+// The devices of each node: the system of the manifest chooses which they are.
+int devices_of(const Target& target, const launch::RunOptions& run) {
+  for (std::size_t i = 0; i < run.devices.size(); ++i) {
+    PACELINE_CHECK(std::ranges::find(run.devices, std::to_string(i)) != run.devices.end(),
+                   "--devices {}: the manifest of --emit {} asks for {} device{} on each node, and "
+                   "the node's system chooses which; count them from 0, as in --devices 0,1",
+                   fmt::join(run.devices, ","), target.name, run.devices.size(),
+                   run.devices.size() == 1 ? "" : "s");
+  }
+  if (!run.devices.empty()) return static_cast<int>(run.devices.size());
+  if (run.ranks_per_device > 0) return run.processes / run.ranks_per_device;
+  return run.transport == "nccl" || run.device_transport == "nccl" ? run.processes : 0;
 }
 
 void add_containers(const Target& target, const EmitOptions& given, const std::string& log_folder,
@@ -190,7 +207,10 @@ RunPlan plan_of(const Target& target, const EmitOptions& given, const launch::Ru
                   .environment = environment_of(run, settings),
                   .max_restarts = run.max_restarts,
                   .stop_grace = in_seconds(run.stop_grace),
-                  .on_devices = run.transport == "nccl"};
+                  .devices = devices_of(target, run)};
+  if (!target.own_launcher && run.ranks_per_device > 0)
+    launch::set_variable(plan.environment,
+                         fmt::format("{}={}", variable::kRanksPerDevice, run.ranks_per_device));
   if (run.timeout) plan.timeout = in_seconds(*run.timeout);
   if (!target.in_containers)
     plan.launcher = std::filesystem::read_symlink("/proc/self/exe").string();

@@ -21,6 +21,20 @@ std::string text_of(const std::string& option, const std::string& file) {
 
 constexpr int kMostServers = 1024;
 
+// The workers will read this: the option, or else the variable that they inherit.
+std::string told(const std::string& option, const char* variable) {
+  const char* inherited = std::getenv(variable);
+  return option.empty() && inherited != nullptr ? inherited : option;
+}
+
+std::string transport_of(const launch::RunOptions& options) {
+  return told(options.transport, membership::variable::kTransport);
+}
+
+std::string device_transport_of(const launch::RunOptions& options) {
+  return told(options.device_transport, membership::variable::kDeviceTransport);
+}
+
 }  // namespace
 
 std::string parse_transport(const std::string& text) {
@@ -32,6 +46,19 @@ std::string parse_own_transport(const std::string& text) {
                  "--transport mpi: the MPI library wants its own launcher; start the program by "
                  "`PACELINE_TRANSPORT=mpi mpirun -n 4 program`");
   return parse_choice("--transport", text, {"auto", "shm", "tcp", "ucx", "nccl"});
+}
+
+bool wants_nccl(const launch::RunOptions& options) {
+  return transport_of(options) == "nccl" || device_transport_of(options) == "nccl";
+}
+
+void check_device_transport(const launch::RunOptions& options) {
+  const std::string devices = device_transport_of(options);
+  PACELINE_CHECK(
+      transport_of(options) != "nccl" || devices.empty() || devices == "auto" || devices == "nccl",
+      "--transport nccl is another word for --device-transport nccl, and {} is given too; leave "
+      "one out (PACELINE_TRANSPORT and PACELINE_DEVICE_TRANSPORT count as the options do)",
+      devices);
 }
 
 void check_nccl_is_here() {
@@ -71,13 +98,10 @@ void take_servers(const GivenServers& given, launch::RunOptions& options) {
                  "--server-hosts: there is no server to place; give their number too, as in "
                  "--servers 2");
   if (options.servers == 0) return;
-  const char* inherited = std::getenv(membership::variable::kTransport);
-  const std::string transport =
-      options.transport.empty() && inherited != nullptr ? inherited : options.transport;
   PACELINE_CHECK(
-      transport != "nccl",
+      !wants_nccl(options),
       "--servers: tables lie in host memory, which --transport nccl does not carry; take "
-      "auto, shm, tcp or ucx");
+      "auto, shm, tcp or ucx, and --device-transport auto");
   PACELINE_CHECK(given.hosts.empty() || options.nodes.nodes == 1,
                  "--server-hosts reaches hosts by ssh, --nnodes starts one launcher on each node; "
                  "leave --server-hosts out, and servers go to the nodes in turn");

@@ -12,6 +12,10 @@ std::string parse_transport(const std::string& text);
 // Checks the transport of a job that Paceline starts: mpi is excluded, because it needs its own
 // launcher.
 std::string parse_own_transport(const std::string& text);
+// Whether NCCL is to carry the job's buffers on devices, by either option or by their variables.
+bool wants_nccl(const launch::RunOptions& options);
+// THROWS Error (misuse) if the transports of the run contradict each other.
+void check_device_transport(const launch::RunOptions& options);
 // THROWS Error (misuse) that says which is missing on this host: the plugin, the driver or a
 // device.
 void check_nccl_is_here();

@@ -61,8 +61,9 @@ Result<std::optional<AgentMessage>> AgentReader::next() {
 using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, servers, job, generation, max_restarts,
-                                   store, transport, determinism, operation_timeout, start_timeout,
-                                   port_range, master_address, master_port, usable_cores)
+                                   store, transport, device_transport, devices, ranks_per_device,
+                                   determinism, operation_timeout, start_timeout, port_range,
+                                   master_address, master_port, usable_cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, version, first, count, servers, node_rank, nodes,
                                    job, bind, secret, directory, command, environment)
 

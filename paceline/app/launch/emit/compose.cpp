@@ -45,9 +45,8 @@ Json service(const RunPlan& plan, int node) {
                           {"source", without_dollars(plan.volume->source)},
                           {"target", without_dollars(plan.volume->path)}}};
   }
-  if (plan.on_devices) {
-    const Json device = {
-        {"driver", "nvidia"}, {"count", plan.processes}, {"capabilities", {"gpu"}}};
+  if (plan.devices > 0) {
+    const Json device = {{"driver", "nvidia"}, {"count", plan.devices}, {"capabilities", {"gpu"}}};
     result["deploy"]["resources"]["reservations"]["devices"] = Json::array({device});
   }
   return result;

@@ -61,7 +61,7 @@ Json container(const RunPlan& plan, Json words) {
 }
 
 void ask_for_devices(const RunPlan& plan, const char* member, Json& to) {
-  if (plan.on_devices) to[member]["limits"]["nvidia.com/gpu"] = std::to_string(plan.processes);
+  if (plan.devices > 0) to[member]["limits"]["nvidia.com/gpu"] = std::to_string(plan.devices);
 }
 
 void mount_volumes(const RunPlan& plan, Json& container) {

@@ -28,8 +28,8 @@ struct RunPlan {
   int max_restarts = 0;
   std::chrono::seconds stop_grace{30};
   std::optional<std::chrono::seconds> timeout = {};
-  bool on_devices = false;  // each process has a CUDA device
-  std::string image = {};   // for containers
+  int devices = 0;         // CUDA devices of each node; 0: it needs none
+  std::string image = {};  // for containers
   std::optional<Volume> volume = {};
 };
 

@@ -36,7 +36,7 @@ std::string heading(const RunPlan& plan) {
       "#SBATCH --ntasks-per-node=1\n"
       "#SBATCH --cpus-per-task={2}\n",
       plan.name, plan.nodes, plan.processes);
-  if (plan.on_devices) text += fmt::format("#SBATCH --gpus-per-node={}\n", plan.processes);
+  if (plan.devices > 0) text += fmt::format("#SBATCH --gpus-per-node={}\n", plan.devices);
   if (plan.timeout) text += fmt::format("#SBATCH --time={}\n", time_limit(plan));
   text += fmt::format(
       "#SBATCH --requeue --signal=TERM@{} --open-mode=append\n"

@@ -20,6 +20,7 @@
 #include <optional>
 
 #include "paceline/app/launch/hosts/hosts.h"
+#include "paceline/app/launch/hosts/shared_devices.h"
 #include "paceline/app/launch/process/program.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/core/base/processors.h"
@@ -337,9 +338,7 @@ HostCheck check_cuda_devices() {
   if (!devices)
     return {Level::warn, name, devices.error().what,
             "only models and buffers on CUDA devices need them (docs/guide/devices.md)"};
-  return {Level::ok, name,
-          fmt::format("{}; ranks that share one take turns of some milliseconds, unless MPS runs",
-                      (*devices)->count())};
+  return {Level::ok, name, devices_text((*devices)->count(), mps_is_running())};
 }
 
 HostCheck check_nccl(const std::string& executable,

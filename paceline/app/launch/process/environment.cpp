@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "paceline/app/launch/process/visible_devices.h"
 #include "paceline/core/membership/environment/variables.h"
 
 namespace paceline::launch {
@@ -22,7 +23,7 @@ constexpr std::array kNames = {
     std::string_view(variable::kGeneration), std::string_view(variable::kStore),
     std::string_view(variable::kSecretFd), std::string_view(variable::kSecretFile),
     std::string_view(variable::kRole), std::string_view(variable::kServers),
-    std::string_view(variable::kServerIndex),
+    std::string_view(variable::kServerIndex), std::string_view(variable::kRanksPerDevice),
     // torchrun
     std::string_view("RANK"), std::string_view("WORLD_SIZE"), std::string_view("LOCAL_RANK"),
     std::string_view("LOCAL_WORLD_SIZE"), std::string_view("GROUP_RANK"),
@@ -91,14 +92,22 @@ void set_ours(Builder& to, const JobVariables& job, const ProcessPlace& place) {
   to.set(variable::kNodeRank, place.node_rank).set(variable::kGeneration, job.generation);
   to.set(variable::kJob, job.job).set(variable::kStore, job.store);
   to.set_if_any(variable::kTransport, job.transport)
+      .set_if_any(variable::kDeviceTransport, job.device_transport)
       .set_if_any(variable::kDeterminism, job.determinism);
   to.set_if_any(variable::kOperationTimeout, job.operation_timeout);
   to.set_if_any(variable::kStartTimeout, job.start_timeout);
   to.set_if_any(variable::kPortRange, job.port_range);
   if (!to.has(variable::kTransport)) to.set(variable::kTransport, "auto");
-  const bool by_nccl = to.value(variable::kTransport) == "nccl";  // NCCL sums in its own order
+  const bool by_nccl = to.value(variable::kTransport) == "nccl" ||
+                       to.value(variable::kDeviceTransport) == "nccl";  // it sums in its own order
   if (!to.has(variable::kDeterminism))
     to.set(variable::kDeterminism, by_nccl ? "fast" : "reproducible");
+}
+
+void set_devices(Builder& to, const Environment& inherited, const JobVariables& job) {
+  if (!job.devices.empty())
+    to.set(kVisibleDevices, visible_devices(job.devices, inherited).value());
+  if (job.ranks_per_device > 0) to.set(variable::kRanksPerDevice, job.ranks_per_device);
 }
 
 void set_torchruns(Builder& to, const JobVariables& job, const ProcessPlace& place) {
@@ -137,7 +146,10 @@ Environment worker_environment(const Environment& inherited, const JobVariables&
                                const ProcessPlace& place) {
   Builder result(inherited);
   set_ours(result, job, place);
-  if (!place.server) set_torchruns(result, job, place);
+  if (!place.server) {
+    set_devices(result, inherited, job);
+    set_torchruns(result, job, place);
+  }
   if (!result.has("OMP_NUM_THREADS")) {
     const int share = job.usable_cores / place.local_world_size, own = place.processors.count();
     result.set("OMP_NUM_THREADS", std::max(1, own > 0 ? std::min(share, own) : share));

@@ -23,6 +23,9 @@ struct JobVariables {
   int max_restarts = 0;
   std::string store = {};  // "host:port"
   std::string transport = {};
+  std::string device_transport = {};
+  std::vector<std::string> devices = {};  // of each host's ranks (visible_devices.h); empty: all
+  int ranks_per_device = 0;               // neighbours that share one; 0: they take them in turn
   std::string determinism = {};
   std::string operation_timeout = {};
   std::string start_timeout = {};
@@ -44,7 +47,8 @@ struct ProcessPlace {
 };
 
 // A server gets no rank and none of torchrun's names. The shim adds PACELINE_SECRET_FILE, because
-// that path contains the shim's process id.
+// that path contains the shim's process id. THROWS Error (misuse): a device is not among those
+// that the environment shows.
 Environment worker_environment(const Environment& inherited, const JobVariables& job,
                                const ProcessPlace& place);
 

@@ -8,6 +8,7 @@
 
 #include "paceline/app/launch/hosts/hosts.h"
 #include "paceline/app/launch/process/program.h"
+#include "paceline/app/launch/process/visible_devices.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/membership/environment/variables.h"
@@ -142,8 +143,17 @@ AgentOrders orders_for(const RunOptions& options, const Placement& placement,
   return orders;
 }
 
+// The variables that workers are known to find beforehand; here also the devices that are shown.
+Environment known_variables(const RunOptions& options, bool here) {
+  Environment known;
+  for (const std::string& entry : here ? own_environment() : Environment())
+    if (entry.starts_with(fmt::format("{}=", kVisibleDevices))) known.push_back(entry);
+  for (const std::string& entry : options.passed) set_variable(known, entry);
+  return known;
+}
+
 // The command and the variables of a host's first rank.
-std::string describe_ranks(const RunOptions& options, const AgentOrders& orders) {
+std::string describe_ranks(const RunOptions& options, const AgentOrders& orders, bool here) {
   std::vector<std::string> command;
   for (const std::string& word : options.command) command.push_back(shell_word(word));
   std::string text = fmt::format("  command: {}\n  environment of rank {}:\n",
@@ -153,7 +163,8 @@ std::string describe_ranks(const RunOptions& options, const AgentOrders& orders)
                            .local_world_size = orders.count,
                            .node_rank = orders.node_rank,
                            .nodes = orders.nodes};
-  for (const std::string& entry : worker_environment(options.passed, orders.job, first))
+  for (const std::string& entry :
+       worker_environment(known_variables(options, here), orders.job, first))
     text += "    " + entry + "\n";
   return text + fmt::format("    {}=(a file that only the worker's user can read)\n",
                             membership::variable::kSecretFile);
@@ -178,6 +189,9 @@ std::string describe(const RunOptions& options, const Placement& placement) {
       .store = fmt::format("HOST:{}", options.store_port == 0 ? "(any free port)"
                                                               : std::to_string(options.store_port)),
       .transport = options.transport,
+      .device_transport = options.device_transport,
+      .devices = options.devices,
+      .ranks_per_device = options.ranks_per_device,
       .determinism = options.determinism,
       .operation_timeout = options.operation_timeout,
       .master_address = placement.master_address,
@@ -197,7 +211,7 @@ std::string describe(const RunOptions& options, const Placement& placement) {
                           host.share.name, own);
     if (!host.servers.empty()) text += fmt::format("  servers: {} run --as-server\n", own);
     if (host.share.count > 0)
-      text += describe_ranks(options, orders_for(options, placement, job, i));
+      text += describe_ranks(options, orders_for(options, placement, job, i), host.here);
   }
   return text;
 }

@@ -37,8 +37,13 @@ struct RunOptions {
   // Settings in the workers' environment; empty: the launcher's own environment decides, else the
   // workers' default.
   std::string transport = {};
+  std::string device_transport = {};
   std::string determinism = {};
   std::string operation_timeout = {};
+
+  // The CUDA devices of each host's ranks (visible_devices.h); empty: all that a host shows.
+  std::vector<std::string> devices = {};
+  int ranks_per_device = 0;  // neighbours that share one; 0: ranks take the devices in turn
 
   std::string port_range = {};  // "20000:20100", checked; empty: as the system gives
 

@@ -55,7 +55,38 @@ TEST(EmitPlan, AnOptionWinsOverAVariableOfThisShell) {
                             {"PACELINE_TRANSPORT=tcp", "PACELINE_LOG=debug", "OMP_NUM_THREADS=1"});
   EXPECT_THAT(plan.environment, ElementsAre("PACELINE_LOG=debug", "PACELINE_TRANSPORT=nccl",
                                             "COLOUR=blue", "OMP_NUM_THREADS=3"));
-  EXPECT_TRUE(plan.on_devices);
+  EXPECT_EQ(plan.devices, 2) << "NCCL wants one for each process";
+}
+
+TEST(EmitPlan, AsksForTheDevicesThatTheRunNamesOrItsRanksShare) {
+  auto run = run_of({"train"});
+  EXPECT_EQ(planned("slurm", {}, run).devices, 0);
+  run.processes = 6;
+  run.ranks_per_device = 2;
+  EXPECT_EQ(planned("slurm", {}, run).devices, 3);
+  run.devices = {"1", "0", "2"};
+  EXPECT_EQ(planned("slurm", {}, run).devices, 3);
+  run.ranks_per_device = 0;
+  EXPECT_EQ(planned("slurm", {}, run).devices, 3) << "ranks take them in turn";
+  for (const auto& wrong : std::vector<std::vector<std::string>>{{"1"}, {"0", "2"}, {"GPU-a"}}) {
+    run.devices = wrong;
+    EXPECT_THROW(planned("slurm", {}, run), Error) << wrong.back();
+  }
+}
+
+TEST(EmitPlan, TellsRanksThatMpirunStartsHowTheyShareDevices) {
+  auto run = run_of({"train"});
+  run.processes = 4;
+  run.devices = {"0", "1"};
+  run.ranks_per_device = 2;
+  run.device_transport = "staged";
+  const EmitOptions given = {.image = "i",
+                             .for_launchers = {{"--devices", "0,1"}, {"--ranks-per-device", "2"}}};
+  EXPECT_THAT(planned("mpijob", given, run).environment,
+              ElementsAre("PACELINE_DEVICE_TRANSPORT=staged", "PACELINE_RANKS_PER_DEVICE=2"));
+  const auto pods = planned("pytorchjob", given, run);
+  EXPECT_THAT(pods.environment, ElementsAre("PACELINE_DEVICE_TRANSPORT=staged"));
+  EXPECT_THAT(pods.options, ElementsAre("--devices", "0,1", "--ranks-per-device", "2"));
 }
 
 TEST(EmitPlan, GivesCheckpointsAVolumeAtTheirFolderOrTheOneThatWasTold) {

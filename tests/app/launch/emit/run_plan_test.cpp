@@ -82,11 +82,16 @@ TEST_P(OfTarget, GivesMoreTimeToEndThanTheWorkersHaveToSave) {
   }
 }
 
-TEST_P(OfTarget, AsksForDevicesIfAndOnlyIfTheRunHasThem) {
+TEST_P(OfTarget, AsksForAsManyDevicesOfEachNodeAsTheRunHasThere) {
   RunPlan plan = sample();
   EXPECT_THAT(written(plan), Not(HasSubstr("gpu")));
-  plan.on_devices = true;
-  EXPECT_THAT(written(plan), HasSubstr("gpu"));
+  plan.devices = 3;
+  const std::string text = written(plan);
+  std::vector<long> devices;
+  for (const char* word : {"--gpus-per-node=", "nvidia.com/gpu: ", "count: "})
+    std::ranges::copy(numbers_after(text, word), std::back_inserter(devices));
+  EXPECT_FALSE(devices.empty()) << text;
+  for (const long count : devices) EXPECT_EQ(count, 3);
 }
 
 TEST_P(OfTarget, StartsNoContainerAgainWithoutMaxRestarts) {

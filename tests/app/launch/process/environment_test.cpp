@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/core/base/result.h"
+
 namespace paceline::launch {
 namespace {
 
@@ -89,6 +91,38 @@ TEST(Environment, SettingsPassThroughAndOptionsWin) {
             "reproducible");
 }
 
+TEST(Environment, RanksSeeTheDevicesThatTheRunNamesAndServersAllOfThem) {
+  auto job = job_of(4);
+  job.servers = 1;
+  job.devices = {"1", "0"};
+  job.ranks_per_device = 2;
+  const Environment inherited = {"CUDA_VISIBLE_DEVICES=6,7", "PACELINE_RANKS_PER_DEVICE=9"};
+  const auto rank = worker_environment(inherited, job, place(3, 4));
+  EXPECT_EQ(value(rank, "CUDA_VISIBLE_DEVICES"), "7,6");
+  EXPECT_EQ(value(rank, "PACELINE_RANKS_PER_DEVICE"), "2");
+  const auto server = worker_environment(inherited, job, {.rank = 4, .server = 0});
+  EXPECT_EQ(value(server, "CUDA_VISIBLE_DEVICES"), "6,7");
+  EXPECT_EQ(value(server, "PACELINE_RANKS_PER_DEVICE"), "");
+  const auto others = worker_environment(inherited, job_of(4), place(3, 4));
+  EXPECT_EQ(value(others, "CUDA_VISIBLE_DEVICES"), "6,7");
+  EXPECT_EQ(value(others, "PACELINE_RANKS_PER_DEVICE"), "") << "it was that of a run around this";
+  job.devices = {"2"};
+  EXPECT_THROW(worker_environment(inherited, job, place(0, 4)), Error);
+}
+
+TEST(Environment, NcclByEitherNameSumsInItsOwnOrder) {
+  auto job = job_of(2);
+  job.device_transport = "nccl";
+  const auto rank = worker_environment({}, job, place(0, 2));
+  EXPECT_EQ(value(rank, "PACELINE_DEVICE_TRANSPORT"), "nccl");
+  EXPECT_EQ(value(rank, "PACELINE_TRANSPORT"), "auto");
+  EXPECT_EQ(value(rank, "PACELINE_DETERMINISM"), "fast");
+  job.device_transport = "staged";
+  EXPECT_EQ(value(worker_environment({}, job, place(0, 2)), "PACELINE_DETERMINISM"),
+            "reproducible");
+  EXPECT_EQ(value(worker_environment({}, job_of(2), place(0, 2)), "PACELINE_DEVICE_TRANSPORT"), "");
+}
+
 TEST(Environment, ThreadsAreAtLeastOneAndTheUsersWin) {
   EXPECT_EQ(value(worker_environment({}, job_of(3), place(0, 3)), "OMP_NUM_THREADS"), "2");
   EXPECT_EQ(value(worker_environment({}, job_of(100), place(0, 100)), "OMP_NUM_THREADS"), "1");
@@ -99,13 +133,15 @@ TEST(Environment, ThreadsAreAtLeastOneAndTheUsersWin) {
 
 TEST(Environment, KnowsTheVariablesOfOtherLaunchers) {
   for (const char* name :
-       {"PACELINE_RANK", "PACELINE_STORE", "PACELINE_SECRET_FD", "PACELINE_RUN_TIMEOUT", "RANK",
-        "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_FD", "PMIX_NAMESPACE", "SLURM_PROCID",
-        "SLURM_STEP_ID", "TORCHELASTIC_USE_AGENT_STORE", "MPI_LOCALRANKID", "TF_CONFIG"}) {
+       {"PACELINE_RANK", "PACELINE_RANKS_PER_DEVICE", "PACELINE_STORE", "PACELINE_SECRET_FD",
+        "PACELINE_RUN_TIMEOUT", "RANK", "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_FD",
+        "PMIX_NAMESPACE", "SLURM_PROCID", "SLURM_STEP_ID", "TORCHELASTIC_USE_AGENT_STORE",
+        "MPI_LOCALRANKID", "TF_CONFIG"}) {
     EXPECT_TRUE(is_a_launchers(name)) << name;
   }
-  for (const char* name : {"PACELINE_TRANSPORT", "PACELINE_LOG", "PACELINE_BIN_DIR", "PATH",
-                           "SLURM_JOB_ID", "RANKS"}) {
+  for (const char* name :
+       {"PACELINE_TRANSPORT", "PACELINE_DEVICE_TRANSPORT", "PACELINE_LOG", "PACELINE_BIN_DIR",
+        "CUDA_VISIBLE_DEVICES", "PATH", "SLURM_JOB_ID", "RANKS"}) {
     EXPECT_FALSE(is_a_launchers(name)) << name;
   }
 }

@@ -110,5 +110,20 @@ TEST(Placement, ItsDescriptionTellsWhatWouldBeStartedWhere) {
   }
 }
 
+TEST(Placement, ItsOrdersAndItsDescriptionNameTheDevicesOfEachHost) {
+  auto options = options_for(4, {{"localhost", 0, 2}, {"far", 2, 2}}, "10.9.8.7");
+  options.passed = {"CUDA_VISIBLE_DEVICES=4,5,6,7"};
+  options.devices = {"0", "3"};
+  options.ranks_per_device = 1;
+  options.device_transport = "staged";
+  const auto text = describe(options, place(options));
+  for (const char* part : {"CUDA_VISIBLE_DEVICES=4,7\n", "PACELINE_RANKS_PER_DEVICE=1\n",
+                           "PACELINE_DEVICE_TRANSPORT=staged\n"}) {
+    const auto once = text.find(part);
+    ASSERT_NE(once, std::string::npos) << part;
+    EXPECT_NE(text.find(part, once + 1), std::string::npos) << "also on the other host";
+  }
+}
+
 }  // namespace
 }  // namespace paceline::launch
