@@ -20,6 +20,7 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -30,6 +31,9 @@
 #include <random>
 #include <vector>
 
+#include "paceline/core/device/operands.h"
+#include "tests/support/reduce_on_host.h"
+
 namespace paceline::test {
 namespace {
 
@@ -39,7 +43,7 @@ constexpr int kMostLooks = 3;
 thread_local c10::DeviceIndex current_device = 0;
 thread_local std::map<c10::DeviceIndex, c10::StreamId> current_streams;
 
-std::atomic<std::int64_t> late_copies{0}, waits{0}, allocations{0};
+std::atomic<std::int64_t> late_copies{0}, waits{0}, allocations{0}, reductions{0};
 
 // --- memory --------------------------------------------------------------------------------------
 
@@ -67,6 +71,7 @@ class Pages {
     lengths_[at] = length;
     return at;
   }
+  bool holds(const std::byte* address) const { return base_ <= address && address < base_ + kMost; }
   void give_back(void* memory) {
     const std::lock_guard lock(mutex_);
     auto* const at = static_cast<std::byte*>(memory);
@@ -453,10 +458,102 @@ struct CUDAHooks final : at::CUDAHooksInterface {
   }
 };
 
+// --- Paceline's view -----------------------------------------------------------------------------
+
+c10::StreamId id_of(device::Stream stream) {
+  return static_cast<c10::StreamId>(reinterpret_cast<std::intptr_t>(stream));
+}
+
+class DoubledEvent final : public device::Event {
+ public:
+  Result<> record(device::Stream stream) override {
+    event_ = {id_of(stream), Streams::all().given(id_of(stream)), Streams::all().draw_looks()};
+    return Done{};
+  }
+  Result<bool> has_passed() override { return Guard().queryEvent(&event_); }
+  Result<> hold(device::Stream stream) override {
+    if (event_.stream != id_of(stream)) Streams::all().do_until(event_.stream, event_.number);
+    return Done{};
+  }
+
+ private:
+  Event event_;
+};
+
+class DoubledDevice final : public device::Device {
+ public:
+  explicit DoubledDevice(int number) : number_(number) {}
+  std::string name() const override { return "cuda:" + std::to_string(number_); }
+  std::array<std::byte, 16> identity() const override { return {static_cast<std::byte>(number_)}; }
+  Result<device::Stream> make_stream() override {
+    return reinterpret_cast<device::Stream>(static_cast<std::intptr_t>(Streams::all().make()));
+  }
+  void end_stream(device::Stream) override {}
+  Result<std::unique_ptr<device::Event>> make_event() override {
+    return std::unique_ptr<device::Event>(std::make_unique<DoubledEvent>());
+  }
+  Result<> copy(std::byte* to, const std::byte* from, std::size_t bytes,
+                device::Stream stream) override {
+    Streams::all().give(id_of(stream), [=] {
+      const Opened opened;
+      std::memcpy(to, from, bytes);
+    });
+    return Done{};
+  }
+  Result<> register_host(MutableBytes) override { return Done{}; }
+  void unregister_host(MutableBytes) override {}
+  std::string complaint_about(Bytes bytes) const override {
+    return Pages::all().holds(bytes.data()) ? "" : "it lies on the host";
+  }
+  Result<> hold_until(device::Stream, const std::atomic<std::uint32_t>&, std::uint32_t) override {
+    return Failure{Fault::io, "streams of this double wait for no word", {}};
+  }
+  Result<> reduce(const device::Reduction& reduction, device::Stream stream) override {
+    Streams::all().give(id_of(stream),
+                        [all = device::operands_of(reduction), dtype = reduction.dtype,
+                         step = device::step_of(reduction.op)] {
+                          const Opened opened;
+                          reduce_on_host(dtype, step, all);
+                        });
+    ++reductions;
+    return Done{};
+  }
+  Result<device::LentMemory> lend(Bytes bytes) const override {
+    return device::LentMemory{.address = reinterpret_cast<std::uint64_t>(bytes.data()),
+                              .identity = identity()};
+  }
+  Result<std::byte*> reach(const device::LentMemory& lent, std::size_t) override {
+    return reinterpret_cast<std::byte*>(lent.address);
+  }
+
+ private:
+  const int number_;
+};
+
+class DoubledDevices final : public device::Devices {
+ public:
+  int count() const override { return kDevices; }
+  device::Device& device(int number) override {
+    return devices_.at(static_cast<std::size_t>(number));
+  }
+
+ private:
+  std::array<DoubledDevice, kDevices> devices_{DoubledDevice(0), DoubledDevice(1), DoubledDevice(2),
+                                               DoubledDevice(3)};
+};
+
 }  // namespace
 
+device::Devices& doubled_devices() {
+  static DoubledDevices devices;
+  return devices;
+}
+
 SeenByDouble seen_by_double() {
-  return {.late_copies = late_copies, .waits = waits, .allocations = allocations};
+  return {.late_copies = late_copies,
+          .waits = waits,
+          .allocations = allocations,
+          .reductions = reductions};
 }
 
 using CudaGuard = Guard;

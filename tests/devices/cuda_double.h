@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "paceline/core/device/device.h"
+
 namespace paceline::test {
 
 inline constexpr int kDevices = 4;
@@ -19,7 +21,11 @@ struct SeenByDouble {
   std::int64_t late_copies = 0;  // that ran later than they were given
   std::int64_t waits = 0;        // of the host for the device, other than by asking an event
   std::int64_t allocations = 0;  // of memory of the device
+  std::int64_t reductions = 0;   // kernels of doubled_devices()
 };
 SeenByDouble seen_by_double();
+
+// The same devices for Paceline's own calls. Its streams are as late as those of copies.
+device::Devices& doubled_devices();
 
 }  // namespace paceline::test

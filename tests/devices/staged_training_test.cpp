@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/job/use_devices.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/norm/norm.h"
 #include "paceline/torch/parallel/parallel.h"
@@ -25,6 +26,7 @@ namespace paceline::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 struct Training {
@@ -55,10 +57,22 @@ struct Result {
   std::vector<std::string> digests;  // of the parameters, of each rank
 };
 
-Result train(const Training& training, int ranks, bool on_device) {
+// How buckets go from a device to other ranks.
+enum class Way : std::uint8_t {
+  cpu,     // there is no device
+  copies,  // by libtorch's copies, as in a program without the plugin of CUDA
+  staged,  // by Paceline's own
+  direct,  // between devices
+};
+
+Result train(const Training& training, int ranks, Way way) {
   Result result{.digests = std::vector<std::string>(static_cast<std::size_t>(ranks))};
   run_ranks(ranks, [&](Job& job) {
-    const at::Device device = place_of(on_device, job.rank());
+    const at::Device device = place_of(way != Way::cpu, job.rank());
+    if (way == Way::staged || way == Way::direct)
+      job::use_devices(job, doubled_devices(), /*all_buffers=*/false,
+                       way == Way::direct ? membership::DeviceTransport::automatic
+                                          : membership::DeviceTransport::staged);
     nn::Sequential model = training.model();
     draw_parameters(model);
     model->to(device);
@@ -139,13 +153,18 @@ class StagedTraining : public ::testing::TestWithParam<Training> {};
 TEST_P(StagedTraining, HasTheLossesOfTheCpu) {
   for (const int ranks : {2, 3}) {
     SCOPED_TRACE(fmt::format("{} ranks", ranks));
-    const Result expected = train(GetParam(), ranks, false), got = train(GetParam(), ranks, true);
-    ASSERT_EQ(got.losses.size(), expected.losses.size());
-    for (std::size_t i = 0; i < got.losses.size(); ++i)
-      EXPECT_NEAR(got.losses[i], expected.losses[i], GetParam().tolerance) << "step " << i;
+    const Result expected = train(GetParam(), ranks, Way::cpu);
     const bool are_equal = GetParam().options.synchrony == "synchronous";
-    for (const std::string& digest : got.digests)
-      EXPECT_TRUE(!are_equal || digest == got.digests.front());
+    std::string digest;
+    for (const Way way : {Way::copies, Way::staged, Way::direct}) {
+      const Result got = train(GetParam(), ranks, way);
+      ASSERT_EQ(got.losses.size(), expected.losses.size());
+      for (std::size_t i = 0; i < got.losses.size(); ++i)
+        EXPECT_NEAR(got.losses[i], expected.losses[i], GetParam().tolerance) << "step " << i;
+      if (!are_equal) continue;
+      if (digest.empty()) digest = got.digests.front();
+      EXPECT_THAT(got.digests, Each(digest)) << "way " << static_cast<int>(way);
+    }
   }
 }
 
@@ -181,6 +200,29 @@ TEST(StagedTrainings, NeverWaitForTheDeviceByBlocking) {
   });
   EXPECT_GE(late, 2 * 5 * 2);  // of each rank and step one copy each way at least
   EXPECT_EQ(waits, 0);
+}
+
+TEST(StagedTrainings, SumBucketsBetweenDevicesThatReachEachOther) {
+  std::atomic<std::int64_t> kernels = 0;
+  run_ranks(2, [&](Job& job) {
+    job::use_devices(job, doubled_devices());
+    nn::Sequential model = small_mlp();
+    model->to(place_of(true, job.rank()));
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
+    DataParallel parallel(*model, job);
+    const auto step = [&] {
+      model->forward(at::ones({6, 12}).to(place_of(true, job.rank()))).square().mean().backward();
+      parallel.step(optimizer);
+    };
+    step();  // the first call of a group is staged
+    job.world().barrier().wait();
+    const SeenByDouble before = seen_by_double();
+    for (int i = 0; i < 5; ++i) step();
+    job.world().barrier().wait();
+    if (job.rank() == 0) kernels = seen_by_double().reductions - before.reductions;
+    job.world().barrier().wait();
+  });
+  EXPECT_GE(kernels, 5);
 }
 
 // --- broadcasts --------------------------------------------------------

@@ -13,4 +13,12 @@ void use_devices(Job& job, device::Devices& devices, bool all_buffers,
   impl.environment.device_transport = transport;
 }
 
+bool sees_device(Job& job, int device) {
+  try {
+    return device < job.impl().devices().count();
+  } catch (const Error&) {  // there are none
+    return false;
+  }
+}
+
 }  // namespace paceline::job

@@ -1,4 +1,4 @@
-// Buffers of a job in the memory of devices that no plugin knows.
+// The devices in whose memory buffers of a job may lie.
 #pragma once
 
 #include "paceline/core/device/device.h"
@@ -6,6 +6,9 @@
 #include "paceline/core/membership/environment/device_transport.h"
 
 namespace paceline::job {
+
+// Whether there is a device of this number, and the plugin "cuda" found it. Never THROWS.
+bool sees_device(Job& job, int device);
 
 // Called before the job's first communicator is used, in place of the devices that the plugin
 // "cuda" finds. `devices` outlive the job. `all_buffers`: for tests, whose buffers count as memory

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/job/use_devices.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/gradient/device_means.h"
 #include "paceline/torch/gradient/sparse_gradients.h"
 #include "paceline/torch/gradient/staged_means.h"
 #include "paceline/torch/replica/agreement.h"
@@ -24,8 +26,11 @@ std::unique_ptr<Means> make_means(bool is_whole, ScheduledPath& path, Job* job,
                                   const std::vector<replica::Parameter>& parameters) {
   if (!is_whole) return make_own_means();
   auto means = make_whole_means(path, parameters);
-  if (parameters.front().tensor.is_cpu()) return means;
-  return make_staged_means(std::move(means), job, parameters);
+  const at::Device device = parameters.front().tensor.device();
+  if (device.is_cpu()) return means;
+  means = make_staged_means(std::move(means), job, parameters);
+  if (job == nullptr || !job::sees_device(*job, device.index())) return means;
+  return make_device_means(std::move(means), path, parameters);
 }
 
 }  // namespace
