@@ -252,6 +252,14 @@ void Group::on_timer() {
       std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
   queued_until_ = {};
   for (const Request& request : queue_) queued_until_ = queued_until_.sooner(request.deadline);
+  if (!current_ && late != queue_.end()) {
+    return generation().fail(members_.failure(
+        Fault::timed_out,
+        fmt::format("deadline: {} waits in {} for its device, or for that of a call before it; "
+                    "look at what else was given to the device",
+                    members_.name(members_.rank()), to_string(late->call, late->carrier())),
+        {members_.rank()}));
+  }
   const bool due = current_ && (current_->request().deadline.passed(now) || late != queue_.end());
   if (current_ && (due || (!stall_told_ && is_stalled(now)))) {
     const std::string waits = whom_it_waits_for();

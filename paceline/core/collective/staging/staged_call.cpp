@@ -75,8 +75,8 @@ void StagedCall::place_buffers(bool apart) {
 }
 
 Result<> StagedCall::copy_input() {
-  if (auto held = hold_behind_call(area_->down()); !held) return held;
-  if (buffers_.brings_input && input_.count > 0) {
+  if (buffers_.brings_input && input_.count > 0) {  // else nothing needs to wait for the callers
+    if (auto held = hold_behind_call(area_->down()); !held) return held;
     auto copied = device().copy(const_cast<std::byte*>(input_.data), buffers_.input.data,
                                 input_.size_bytes(), area_->down());
     if (!copied) return copied;
@@ -142,7 +142,7 @@ Result<> StagedCall::begin_return() {
 }
 
 void StagedCall::settle() {
-  area_->settle(*place_);
+  if (!place_->is_quiet()) area_->settle(*place_);
   if (host_) area_->settle(*host_);
 }
 

@@ -302,6 +302,22 @@ TEST(StagedCalls, ADeviceThatDoesNotGoOnIsNamedAtTheDeadline) {
   });
 }
 
+TEST(StagedCalls, ACallBehindOneThatHangsFailsAtItsOwnDeadline) {
+  LateDevices devices(test::seed(4401));
+  devices.device(0).hang(true);
+  const OnDevice memory(devices.device(0), 100, nullptr);
+  run_with(devices, 1, {}, [&](Job& job) {
+    devices.device(0).give(nullptr, [] {});
+    std::vector<float> values(10);
+    const Work first = job.world().all_reduce(memory.buffer());
+    const Work second = job.world().all_reduce(buffer_of(values), {.within = 300ms});
+    const Failure failure = failure_of([&] { second.wait(); });
+    EXPECT_EQ(failure.fault, Fault::timed_out);
+    EXPECT_THAT(failure.what, AllOf(HasSubstr("all_reduce f32[10] sum"), HasSubstr("its device")));
+    devices.device(0).hang(false);
+  });
+}
+
 TEST(StagedCalls, ADeviceThatFailsEndsTheCallWithItsText) {
   LateDevices devices(test::seed(4401));
   run_with(devices, 2, {}, [&](Job& job) {
