@@ -243,6 +243,19 @@ Result<> LateDevice::reduce(const device::Reduction& reduction, device::Stream s
   return Done{};
 }
 
+Result<std::byte*> LateDevice::allocate(std::size_t bytes) {
+  auto memory = std::make_unique<DeviceMemory>(*this, bytes);
+  std::byte* const at = memory->data();
+  const std::lock_guard lock(mutex_);
+  allocated_[at] = std::move(memory);
+  return at;
+}
+
+void LateDevice::release(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  allocated_.erase(memory);
+}
+
 Result<> LateDevice::copy(std::byte* to, const std::byte* from, std::size_t bytes,
                           device::Stream stream) {
   const std::lock_guard lock(mutex_);

@@ -51,6 +51,8 @@ class LateDevice final : public device::Device {
   Result<device::Stream> make_stream() override;
   void end_stream(device::Stream stream) override;
   Result<std::unique_ptr<device::Event>> make_event() override;
+  Result<std::byte*> allocate(std::size_t bytes) override;
+  void release(std::byte* memory) override;
   Result<> copy(std::byte* to, const std::byte* from, std::size_t bytes,
                 device::Stream stream) override;
   Result<> register_host(MutableBytes memory) override;
@@ -106,6 +108,7 @@ class LateDevice final : public device::Device {
   std::map<const std::byte*, std::size_t> registered_;
   std::shared_ptr<std::atomic<int>> events_ = std::make_shared<std::atomic<int>>(0);
   std::atomic<int> reductions_ = 0;
+  std::map<const std::byte*, std::unique_ptr<DeviceMemory>> allocated_;
   std::uintptr_t next_stream_ = 0;
   std::array<std::byte, 16> identity_ = {};
   bool host_memory_passes_ = false, hangs_ = false;

@@ -9,6 +9,7 @@
 #include "paceline/app/measure/pattern.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/program/partition.h"
+#include "paceline/core/job/device_memory.h"
 #include "paceline/core/schedule/path/push_pull.h"
 #include "paceline/core/server/server.h"
 
@@ -52,7 +53,7 @@ std::vector<Expected> expected_of(Operation operation, const Partition& parts, i
   return of_each;
 }
 
-class Collective final : public Contestant {
+class Collective : public Contestant {
  public:
   Collective(Communicator& group, const Candidate& candidate, MutableBytes memory)
       : group_(group),
@@ -81,12 +82,18 @@ class Collective final : public Contestant {
     return count;
   }
 
+ protected:
+  MutableBytes memory() const { return memory_; }
+  // Elements that begin `offset` bytes from the begin of the memory that the operation works on.
+  virtual Buffer view(std::size_t offset, std::size_t count) const {
+    return {memory_.data() + offset, count, candidate_.dtype};
+  }
+  Dtype dtype() const { return candidate_.dtype; }
+
  private:
   Pattern pattern(int iteration) const { return {candidate_.dtype, group_.size(), iteration}; }
 
-  Buffer view(ElementRange range) const {
-    return {buffer_.data() + range.offset * element_, range.count, candidate_.dtype};
-  }
+  Buffer view(ElementRange range) const { return view(range.offset * element_, range.count); }
 
   Work start() {
     const std::string_view algorithm = candidate_.algorithm;
@@ -102,7 +109,7 @@ class Collective final : public Contestant {
       case Operation::gather: return group_.gather(own, whole, kRoot, {.algorithm = algorithm});
       case Operation::scatter: return group_.scatter(whole, own, kRoot, {.algorithm = algorithm});
       case Operation::all_to_all:
-        return group_.all_to_all(whole, {result_.data(), whole.count, whole.dtype},
+        return group_.all_to_all(whole, view(memory_.size() - result_.size(), whole.count),
                                  {.algorithm = algorithm});
       case Operation::barrier: return group_.barrier({.algorithm = algorithm});
       default:
@@ -117,6 +124,33 @@ class Collective final : public Contestant {
   const Partition parts_;
   const std::vector<Expected> expected_;
   const MutableBytes memory_, buffer_, result_;
+};
+
+class CollectiveOnDevice final : public Collective {
+ public:
+  CollectiveOnDevice(Job& job, int device, Communicator& group, const Candidate& candidate,
+                     MutableBytes memory)
+      : Collective(group, candidate, memory), on_device_(job, device, this->memory().size()) {}
+
+  void clear() override {
+    Collective::clear();
+    on_device_.write(memory());
+  }
+  void fill(int iteration) override {
+    Collective::fill(iteration);
+    on_device_.write(memory());
+  }
+  std::size_t wrong(int iteration) override {
+    on_device_.read(memory());
+    return Collective::wrong(iteration);
+  }
+
+ private:
+  Buffer view(std::size_t offset, std::size_t count) const override {
+    return on_device_.buffer(offset, count, dtype());
+  }
+
+  job::DeviceMemory on_device_;
 };
 
 Buffer buffer_in(const Candidate& candidate, int workers, MutableBytes memory) {
@@ -244,6 +278,12 @@ std::size_t memory_of(const Candidate& candidate, int ranks) {
 std::unique_ptr<Contestant> make_contestant(Communicator& group, const Candidate& candidate,
                                             MutableBytes memory) {
   return std::make_unique<Collective>(group, candidate, memory);
+}
+
+std::unique_ptr<Contestant> make_device_contestant(Job& job, int device, Communicator& group,
+                                                   const Candidate& candidate,
+                                                   MutableBytes memory) {
+  return std::make_unique<CollectiveOnDevice>(job, device, group, candidate, memory);
 }
 
 std::unique_ptr<Contestant> make_server_contestant(Job& job, const Candidate& candidate,

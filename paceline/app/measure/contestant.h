@@ -53,6 +53,11 @@ std::size_t memory_of(const Candidate& candidate, int ranks);
 std::unique_ptr<Contestant> make_contestant(Communicator& group, const Candidate& candidate,
                                             MutableBytes memory);
 
+// The same on the memory of a device, where the operation alone is timed: what is filled and read
+// lies in `memory`, and is copied. It THROWS, as make does: misuse, there is no such device; io.
+std::unique_ptr<Contestant> make_device_contestant(Job& job, int device, Communicator& group,
+                                                   const Candidate& candidate, MutableBytes memory);
+
 // A contestant that works with the servers of a job. A candidate's algorithm names the operation of
 // servers. (Its own operation is all_reduce.)
 //   push_pull  the servers form the sum of all workers' arrays (schedule/path/push_pull.h)

@@ -70,6 +70,8 @@ class Device {
   virtual Result<Stream> make_stream() = 0;
   virtual void end_stream(Stream stream) = 0;  // REQUIRES: it has done all
   virtual Result<std::unique_ptr<Event>> make_event() = 0;
+  virtual Result<std::byte*> allocate(std::size_t bytes) = 0;
+  virtual void release(std::byte* memory) = 0;  // REQUIRES: nothing of the device uses it
   // Gives the copy to `stream`. One of the two places is in the device's memory and the other one
   // on the host. Both must stay until the copy is done.
   virtual Result<> copy(std::byte* to, const std::byte* from, std::size_t bytes, Stream stream) = 0;

@@ -13,9 +13,13 @@ void use_devices(Job& job, device::Devices& devices, bool all_buffers,
   impl.environment.device_transport = transport;
 }
 
+int count_devices(Job& job) {
+  return job.impl().devices().count();
+}
+
 bool sees_device(Job& job, int device) {
   try {
-    return device < job.impl().devices().count();
+    return device < count_devices(job);
   } catch (const Error&) {  // there are none
     return false;
   }

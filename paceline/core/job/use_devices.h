@@ -7,6 +7,9 @@
 
 namespace paceline::job {
 
+// The devices that this process sees. THROWS Error (misuse): none, or the plugin is missing.
+int count_devices(Job& job);
+
 // Whether there is a device of this number, and the plugin "cuda" found it. Never THROWS.
 bool sees_device(Job& job, int device);
 

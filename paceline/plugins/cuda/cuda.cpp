@@ -84,6 +84,18 @@ class CudaDevice final : public device::Device {
     return std::unique_ptr<device::Event>(std::make_unique<CudaEvent>(context_, event));
   }
 
+  Result<std::byte*> allocate(std::size_t bytes) override {
+    const Current current = context_.enter();
+    CUdeviceptr memory = 0;
+    auto made = context_.checked("cuMemAlloc", context_.driver.allocate(&memory, bytes));
+    if (!made) return made.error();
+    return reinterpret_cast<std::byte*>(memory);
+  }
+  void release(std::byte* memory) override {
+    const Current current = context_.enter();
+    context_.driver.release(address(memory));
+  }
+
   // The driver knows by the addresses which of the two is the host's.
   Result<> copy(std::byte* to, const std::byte* from, std::size_t bytes,
                 device::Stream stream) override {

@@ -44,6 +44,8 @@ Result<Driver> load_driver() {
   find(library, "cuEventRecord", d.record_event, missing);
   find(library, "cuEventQuery", d.query_event, missing);
   find(library, "cuStreamWaitEvent", d.wait_event, missing);
+  find(library, "cuMemAlloc_v2", d.allocate, missing);
+  find(library, "cuMemFree_v2", d.release, missing);
   find(library, "cuMemcpyAsync", d.copy, missing);
   find(library, "cuMemHostRegister_v2", d.register_host, missing);
   find(library, "cuMemHostUnregister", d.unregister_host, missing);

@@ -22,6 +22,8 @@ struct Driver {
   CUresult (*record_event)(CUevent, CUstream) = nullptr;
   CUresult (*query_event)(CUevent) = nullptr;
   CUresult (*wait_event)(CUstream, CUevent, unsigned int flags) = nullptr;
+  CUresult (*allocate)(CUdeviceptr*, std::size_t bytes) = nullptr;
+  CUresult (*release)(CUdeviceptr) = nullptr;
   CUresult (*copy)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) = nullptr;
   CUresult (*register_host)(void*, std::size_t bytes, unsigned int flags) = nullptr;
   CUresult (*unregister_host)(void*) = nullptr;

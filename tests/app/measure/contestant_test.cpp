@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "paceline/core/job/use_devices.h"
+#include "tests/support/late_device.h"
+#include "tests/support/local_world.h"
+#include "tests/support/seed.h"
+
 namespace paceline::measure {
 namespace {
 
@@ -44,6 +51,27 @@ TEST(Candidate, UsesTheBusAsAllReduceDoesInItsTwoHalves) {
     EXPECT_EQ(bus_factor(Operation::broadcast, ranks), 1);
   }
   EXPECT_DOUBLE_EQ(bus_factor(Operation::all_to_all, 4), 0.75);
+}
+
+TEST(DeviceContestant, HasTheRightResultOfEachOperation) {
+  test::LateDevices devices(test::seed(4431), 2);
+  test::run_ranks(3, [&](Job& job) {
+    job::use_devices(job, devices);
+    for (const Operation operation :
+         {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather,
+          Operation::broadcast, Operation::reduce, Operation::gather, Operation::scatter,
+          Operation::all_to_all, Operation::barrier}) {
+      const Candidate candidate{.operation = operation, .bytes = 4000};
+      std::vector<std::byte> memory(memory_of(candidate, 3));
+      const auto one = make_device_contestant(job, job.rank() % 2, job.world(), candidate, memory);
+      for (int iteration = 0; iteration < 3; ++iteration) {
+        one->fill(iteration);
+        one->operate();
+        EXPECT_EQ(one->wrong(iteration), 0U) << name_of(operation);
+      }
+    }
+    job.world().barrier().wait();
+  });
 }
 
 }  // namespace

@@ -104,6 +104,16 @@ Driver fake_driver() {
       .record_event = [](CUevent, CUstream) { return in_context(); },
       .query_event = [](CUevent) { return in_context(); },
       .wait_event = [](CUstream, CUevent, unsigned int) { return in_context(); },
+      .allocate =
+          [](CUdeviceptr* memory, std::size_t bytes) {
+            *memory = reinterpret_cast<CUdeviceptr>(::operator new(bytes));
+            return in_context();
+          },
+      .release =
+          [](CUdeviceptr memory) {
+            ::operator delete(reinterpret_cast<void*>(memory));
+            return in_context();
+          },
       .copy =
           [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
             if (answer != CUDA_SUCCESS) return answer.load();

@@ -66,6 +66,15 @@ std::vector<std::string> parse_algorithms(const std::string& text, Operation ope
   return names;
 }
 
+// As CollectiveRequest::device.
+int parse_device(const std::string& text) {
+  if (text.empty() || text == "host") return -1;
+  if (text == "cuda") return CollectiveRequest::kOfEachRank;
+  PACELINE_CHECK(text.starts_with("cuda:"), "--device: '{}' is none of host, cuda and cuda:N",
+                 text);
+  return parse_count("--device cuda:", text.substr(5), 0, 1023);
+}
+
 void check_yardstick(const CollectiveOptions& given, const CollectiveRequest& request) {
   PACELINE_CHECK(!given.yardstick ||
                      (request.operation == Operation::all_reduce && request.dtype == Dtype::f32),
@@ -87,6 +96,9 @@ CollectiveOptions::CollectiveOptions() : app(kCollectiveAbout, "paceline bench c
   add("--dtype", dtype, "NAME", "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool (f32)");
   add("--buffers", buffers, "NAME",
       "allocate: shared memory from Job::allocate; ordinary: the heap (allocate)");
+  add("--device", device, "NAME",
+      "in whose memory buffers lie: host; cuda: for each rank the device with its number among the "
+      "ranks of its host, in turn; or cuda:N (host)");
   add("--bind", bind, "NAME",
       "cores: each rank on a processor of its own, if there are enough; none: where the system "
       "puts "
@@ -119,6 +131,9 @@ CollectiveRequest checked(const CollectiveOptions& given) {
     request.compare.operations = parse_count("--operations", given.operations, 1, kMostBlocks);
   request.compare.ordinary_buffers =
       parse_choice("--buffers", given.buffers, {"allocate", "ordinary"}) == "ordinary";
+  request.device = parse_device(given.device);
+  PACELINE_CHECK(request.device == -1 || !given.yardstick,
+                 "--yardstick: it is that of shared memory; leave it out beside --device");
   request.bind = parse_choice("--bind", given.bind, {"cores", "none"}) == "cores";
   request.compare.yardstick = given.yardstick;
   request.compare.back_to_back = given.back_to_back;

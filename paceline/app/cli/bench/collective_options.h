@@ -19,7 +19,8 @@ struct CollectiveOptions {
   CLI::App app;
   RanksOptions ranks;
   std::string operation = "all_reduce", sizes = "4..64MiB", algorithms = "automatic", dtype = "f32",
-              buffers = "allocate", bind = "cores", blocks = "9", operations, json, html, csv;
+              buffers = "allocate", bind = "cores", blocks = "9", operations, json, html, csv,
+              device;
   bool yardstick = false, back_to_back = false;
 };
 
@@ -32,6 +33,8 @@ struct CollectiveRequest {
   measure::CompareOptions compare = {};
   bool bind = true;  // each rank to a processor of its own
   bool progress = false;
+  int device = -1;  // in whose memory buffers lie; -1: on the host; kOfEachRank
+  static constexpr int kOfEachRank = -2;
 };
 // THROWS Error (misuse)
 CollectiveRequest checked(const CollectiveOptions& given);

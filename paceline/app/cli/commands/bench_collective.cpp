@@ -22,6 +22,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/durable_file.h"
 #include "paceline/core/base/version.h"
+#include "paceline/core/job/use_devices.h"
 
 namespace paceline::cli {
 namespace {
@@ -70,7 +71,7 @@ class Report {
                          name_of(request.dtype), job.world_size(), job.transport());
     const bool fast = job.world().determinism() == Determinism::fast;
     facts_ = {{"determinism", fast ? "fast" : "reproducible"},
-              {"buffers", given.buffers},
+              {"buffers", request.device == -1 ? given.buffers : "on devices, " + given.device},
               {"blocks", fmt::format("{}, candidates alternate", request.compare.blocks)},
               {"processors", processors_of(job.world().topology())},
               {"date", fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)))},
@@ -155,11 +156,21 @@ std::vector<CollectiveRow> rows_of_job(const measure::Comparison& comparison, Jo
   return rows;
 }
 
+// Makes contestants whose buffers lie on a device.
+auto maker_on_device(Job& job, int device) {
+  if (device == CollectiveRequest::kOfEachRank) device = job.local_rank() % job::count_devices(job);
+  return [&job, device](Communicator& group, const measure::Candidate& candidate,
+                        MutableBytes memory) {
+    return measure::make_device_contestant(job, device, group, candidate, memory);
+  };
+}
+
 int measure_on(Job& job, const CollectiveOptions& given, CollectiveRequest request) {
   Communicator& world = job.world();
   const auto algorithms = usable_algorithms(request, world);
   std::optional<measure::Pin> pin;
   if (request.bind) pin.emplace(job);
+  if (request.device != -1) request.compare.make = maker_on_device(job, request.device);
   const std::unique_ptr<Report> report = report_of_rank_0(given, request, job);
   Ticker ticker(request.progress && job.rank() == 0, request.sizes.size());
   request.compare.on_block = [&](int block, int blocks) { ticker.at_block(block, blocks); };
