@@ -1,6 +1,7 @@
 // The door of device: accelerators whose memory the processors of this host do not read, as
 // interfaces. A plugin implements them for a maker's library (plugins/cuda), and a double for the
-// tests (tests/support/late_device.h); nothing here names any of them. device_plugin.h loads one.
+// tests (tests/support/late_device.h); nothing here names any of them. device_plugin.h loads one. The
+// arithmetic of sums on devices is reduce_elements.h, with operands.h as what kernels are given.
 //
 // A device works through streams: queues in which each piece of work begins when the one before it
 // has ended. What a call gives to a stream it returns from at once; events tell how far a stream
@@ -59,7 +60,7 @@ struct Reduction {
 // THREAD: any. It outlives all that it has made.
 class Device {
  public:
-  // Of inputs in one Reduction, and of outputs.
+  // A Reduction has at most so many inputs, and as many outputs.
   static constexpr int kMostOperands = 16;
 
   virtual ~Device() = default;
@@ -91,8 +92,8 @@ class Device {
   virtual Result<> reduce(const Reduction& reduction, Stream stream) = 0;
   // For other ranks on this host. REQUIRES: no complaint_about it.
   virtual Result<LentMemory> lend(Bytes memory) const = 0;
-  // Where this device finds what a rank has lent. A failure: not from here, for the reason that it
-  // tells. It stays there while this process lives.
+  // Returns the place where this device finds what a rank has lent, which stays there while this
+  // process lives. A failure: it is out of reach, for the reason that is told.
   virtual Result<std::byte*> reach(const LentMemory& memory, std::size_t bytes) = 0;
 };
 

@@ -166,7 +166,7 @@ template <typename T>
 
 // --- the elements --------------------------------------------------------------------------------
 
-// What a kernel is given, by value.
+// A kernel is given this by value.
 struct Operands {
   const void* inputs[16];
   void* outputs[16];

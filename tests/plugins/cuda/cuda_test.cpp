@@ -226,6 +226,13 @@ TEST_F(CudaDevices, HaveAKernelForEachType) {
   EXPECT_THAT(text.str(), Not(HasSubstr("fma.rn"))) << "it has other bits than a sum and a product";
 }
 
+TEST_F(CudaDevices, HaveTheKernelsThatTheirSourceMakes) {
+  const test::Finished check = test::run({.command = {test::source("scripts/kernels"), "--check"}});
+  if (check.error.find("clang++-14 is missing") != std::string::npos)
+    GTEST_SKIP() << "NOT TESTED: clang++-14 is not installed";
+  EXPECT_EQ(check.exit_code, 0) << check.error;
+}
+
 // --- memory of other ranks -----------------------------------------------------------------------
 
 TEST_F(CudaDevices, FindMemoryOfTheSameProcessAtItsAddress) {

@@ -66,7 +66,7 @@ std::vector<std::string> parse_algorithms(const std::string& text, Operation ope
   return names;
 }
 
-// As CollectiveRequest::device.
+// The number that CollectiveRequest::device has for it.
 int parse_device(const std::string& text) {
   if (text.empty() || text == "host") return -1;
   if (text == "cuda") return CollectiveRequest::kOfEachRank;

@@ -9,7 +9,6 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
-#include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline {
 namespace {
@@ -62,10 +61,10 @@ void Work::State::wait(Deadline deadline) {
 void Work::State::order(void* stream) {
   const std::lock_guard lock(mutex_);
   if (done()) return;
-  if (!call_)
+  if (!order_)
     throw_misuse(
         fmt::format("order(): the buffers of {} lie on the host; call wait()", description));
-  if (auto ordered = call_->order(stream); !ordered) throw Error(ordered.error());
+  if (auto ordered = order_(stream); !ordered) throw Error(ordered.error());
 }
 
 void Work::State::on_done(std::function<void(const Result<>&)> callback) {
@@ -92,16 +91,17 @@ void Work::State::finish(std::optional<Failure> failure) {
   reactor_->status().operation_ended();
   std::vector<std::function<void(const Result<>&)>> callbacks;
   std::vector<std::any> kept;
-  std::shared_ptr<collective::StagedCall> call;
+  std::function<void()> release;
   {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(failure);
     callbacks.swap(callbacks_);
     kept.swap(kept_);
-    call.swap(call_);
+    release.swap(release_);
+    order_ = nullptr;
     done_.store(true, std::memory_order_release);
   }
-  if (call) call->release();
+  if (release) release();
   reactor_->note_completion();
   const Result<> result = failure_ ? Result<>(*failure_) : Result<>(Done{});
   for (const auto& callback : callbacks) call_back(callback, result);

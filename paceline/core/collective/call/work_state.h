@@ -13,9 +13,6 @@
 #include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline {
-namespace collective {
-class StagedCall;
-}
 
 // A loss ends every operation in flight, with one text for all. The caller is told which one it
 // was, unless the text names it.
@@ -43,8 +40,12 @@ class Work::State {
     detour_ = std::move(detour);
   }
 
-  // The buffers lie on a device. Before the operation may end.
-  void runs_on(std::shared_ptr<collective::StagedCall> call) { call_ = std::move(call); }
+  // The buffers lie on a device: `order` makes a stream wait until `release` is called, which is
+  // when the operation has ended. Set before that may be.
+  void runs_on_device(std::function<Result<>(void*)> order, std::function<void()> release) {
+    order_ = std::move(order);
+    release_ = std::move(release);
+  }
 
   // Set on the driver before finish; read by callers once done.
   double total_weight = 0;
@@ -61,7 +62,8 @@ class Work::State {
   std::shared_ptr<std::atomic<std::int64_t>> waited_;
   const std::int64_t begin_ns_;
   std::function<bool(const std::optional<Failure>&)> detour_;
-  std::shared_ptr<collective::StagedCall> call_;  // until it is done
+  std::function<Result<>(void*)> order_;  // until it is done
+  std::function<void()> release_;
   std::atomic<bool> done_ = false;
   std::mutex mutex_;
   std::optional<Failure> failure_;

@@ -16,9 +16,9 @@ namespace {
 using Counter = Board::Counter;
 using Moment = StagedCall::Moment;
 
-// Of Counter::found.
+// Values of Counter::found.
 constexpr std::uint64_t kReached = 1, kOutOfReach = 2;
-// Of Counter::taken, by an owner: it looks whether it may begin; it does not begin.
+// Values of Counter::taken of an owner: it looks whether it may begin, and it does not begin.
 constexpr std::uint64_t kBegins = 1, kDoesNotBegin = 2;
 
 // A verdict must not come late because of a rank that was killed while its kernel ran.

@@ -2,7 +2,7 @@
 // threads of one process, processes that share a device, devices that are peers. Nothing passes
 // through the host: kernels read all inputs and write all outputs, and the board counts.
 //
-// Of the ranks with the same device one in turn has a kernel, because each kernel of another
+// Among the ranks with the same device one in turn has a kernel, because each kernel of another
 // process waits for a slice of the device's time; it takes the chunk of its device. A sum is made
 // by the balanced tree in rank order, with the bits of the host's programs.
 //

@@ -219,7 +219,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
     choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   request.work = group->new_work(to_string(call, request.carrier()));
-  if (request.staged) request.work->runs_on(request.staged);
+  if (request.staged) collective::let_order(*request.work, request.staged);
   Work work(request.work);
   Group::submit(group, std::move(request));
   return work;

@@ -156,7 +156,7 @@ bool Group::may_begin(const Request& request) const {
   return !request.staged || !request.staged->is_staged() || request.staged->is_here();
 }
 
-// Of a call that was to go between devices, and cannot.
+// A call that was to go between devices cannot.
 Result<> Group::stage_now(Request& request) {
   try {
     request.staged->stage(/*apart=*/true);

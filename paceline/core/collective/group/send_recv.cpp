@@ -64,7 +64,7 @@ Work Communicator::send(ConstBuffer data, int to, const PointToPointOptions& opt
   const ConstBuffer source = staged ? staged->input() : data;
   auto transfer = impl_->transfer("send", source, to, options);
   transfer.source = source;
-  if (staged) transfer.work->runs_on(staged);
+  if (staged) collective::let_order(*transfer.work, staged);
   Work work(transfer.work);
   if (staged) Group::submit_send(impl_->group, std::move(transfer), staged);
   else Group::submit_send(impl_->group, std::move(transfer));
@@ -78,7 +78,7 @@ Work Communicator::recv(Buffer into, int from, const PointToPointOptions& option
   const Buffer target = staged ? staged->output() : into;
   auto transfer = impl_->transfer("recv", target, from, options);
   transfer.target = target;
-  if (staged) transfer.work->runs_on(staged);
+  if (staged) collective::let_order(*transfer.work, staged);
   Work work(transfer.work);
   if (staged) Group::submit_recv(impl_->group, std::move(transfer), staged);
   else Group::submit_recv(impl_->group, std::move(transfer));

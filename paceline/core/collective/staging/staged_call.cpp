@@ -10,10 +10,10 @@
 namespace paceline::collective {
 namespace {
 
-constexpr std::size_t kAlignment = 4096;
+constexpr std::size_t kPlaceAlignment = 4096;
 
 std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
 }
 
 bool overlap(Bytes one, Bytes other) {
@@ -100,6 +100,11 @@ Result<> StagedCall::order(device::Stream stream) {
 void StagedCall::release() {
   if (place_->word().load(std::memory_order_relaxed) < value_)
     place_->word().store(value_, std::memory_order_release);
+}
+
+void let_order(Work::State& work, std::shared_ptr<StagedCall> call) {
+  work.runs_on_device([call](void* stream) { return call->order(stream); },
+                      [call] { call->release(); });
 }
 
 // --- the driver ----------------------------------------------------------------------------------

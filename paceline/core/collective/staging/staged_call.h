@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "paceline/core/base/bytes.h"
+#include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/staging/staging_area.h"
 
 namespace paceline::collective {
@@ -48,7 +49,7 @@ class StagedCall {
   const DeviceBuffers& buffers() const { return buffers_; }
   device::Device& device() const { return area_->device(); }
 
-  // What `stream` is given from now on begins when release() was called. THREAD: any.
+  // All that `stream` is given from now on begins when release() was called. THREAD: any.
   Result<> order(device::Stream stream);
   // The call has ended. THREAD: any.
   void release();
@@ -81,5 +82,8 @@ class StagedCall {
   Buffer output_;
   bool is_staged_ = false, is_here_ = false;
 };
+
+// Work::order of the work lets streams wait for the call.
+void let_order(Work::State& work, std::shared_ptr<StagedCall> call);
 
 }  // namespace paceline::collective

@@ -31,14 +31,14 @@ class StagingArea {
     // Whether the device neither reads nor writes the memory for a call any more. One that fails
     // does not.
     bool is_quiet() const;
-    // Nor waits any stream for the word.
+    // The same, and no stream waits for the word.
     bool is_free() const;
     // Streams wait for it until it has become `value`. It only grows.
     Word& word() const;
 
     Allocation memory;  // the bytes that were asked for, and the word
     std::uint32_t value = 0;
-    // What the streams of the input and of the output had been given when the call was made.
+    // Behind all that the streams of the input and of the output had been given before the call.
     std::array<std::unique_ptr<device::Event>, 2> called;
     std::unique_ptr<device::Event> here;      // the input is on the host; or the sum is made
     std::unique_ptr<device::Event> returned;  // the output is on the device

@@ -60,7 +60,7 @@ std::vector<std::uint8_t> values_of(Dtype dtype, std::size_t count, std::mt19937
 
 enum class Way : std::uint8_t { host, staged, direct };
 
-// What the calls of one seed put into the outputs. The stream writes the inputs, and reads the
+// Returns all that the calls of one seed put into the outputs. The stream writes the inputs, and reads the
 // outputs behind the calls.
 std::vector<std::uint8_t> results_of(std::uint64_t seed, LateDevices& devices, Job& job, Way way) {
   std::vector<std::uint8_t> results;

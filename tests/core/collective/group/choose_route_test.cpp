@@ -95,6 +95,21 @@ TEST(ChooseRoute, AsksForPricesOnlyWhereTheAnswerDependsOnThem) {
   choose_route(kMpi, {.call = all_reduce(1)}, "", never);
 }
 
+TEST(ChooseRoute, AllReducesOfFewRanksOnAHostMayGoBetweenDevices) {
+  RouteFacts many = kShared16;
+  EXPECT_TRUE(goes_direct(kShared2, all_reduce(1), ""));
+  EXPECT_TRUE(goes_direct(many, all_reduce(1 << 24), "")) << "whatever programs cost";
+  many.ranks = 17;
+  EXPECT_FALSE(goes_direct(many, all_reduce(1), "")) << "kernels take no more operands";
+  EXPECT_FALSE(goes_direct(kLinks2, all_reduce(1), "")) << "ranks must share memory";
+  EXPECT_FALSE(goes_direct(kAlone, all_reduce(1), ""));
+  EXPECT_FALSE(goes_direct(kShared2, all_reduce(0), ""));
+  EXPECT_FALSE(goes_direct(kShared2, all_reduce(1), "ring")) << "a program was named";
+  EXPECT_FALSE(goes_direct(kShared2, weighted(all_reduce(1)), ""));
+  EXPECT_FALSE(goes_direct(kShared2, noted(all_reduce(1)), ""));
+  EXPECT_FALSE(goes_direct(kShared2, {.operation = Operation::all_gather, .count = 1}, ""));
+}
+
 std::string refusal_of(const RouteFacts& facts, const Request& request,
                        std::string_view algorithm) {
   try {
