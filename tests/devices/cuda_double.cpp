@@ -464,6 +464,8 @@ c10::StreamId id_of(device::Stream stream) {
   return static_cast<c10::StreamId>(reinterpret_cast<std::intptr_t>(stream));
 }
 
+using Moment = Event;  // the name means another class within the next one
+
 class DoubledEvent final : public device::Event {
  public:
   Result<> record(device::Stream stream) override {
@@ -477,7 +479,7 @@ class DoubledEvent final : public device::Event {
   }
 
  private:
-  Event event_;
+  Moment event_;
 };
 
 class DoubledDevice final : public device::Device {
