@@ -26,11 +26,12 @@ class [[nodiscard]] Work {
   // passes first (then the operation goes on; only the operation's own `within` fails it).
   void wait(Deadline deadline = {}) const;
 
-  // For buffers on a device: what `stream` of it (CUDA: a cudaStream_t) is given from now on begins
-  // when the operation is done, or has failed, which the group's next call tells. Returns at once,
-  // where wait() blocks. The stream stands still meanwhile: a call of this rank that other ranks
-  // make earlier must not wait for what the stream is given later. THROWS Error: misuse, the
-  // buffers lie on the host; io, the device fails.
+  // For buffers on a device: all that `stream` of it (CUDA: a cudaStream_t) is given from now on
+  // begins when the operation is done, or has failed, which the group's next call tells. It returns
+  // at once, where wait() blocks. All ranks must make their calls in one order, also over several
+  // groups: a call that needs what this stream computes later must not come before this operation
+  // on any rank, or both wait for ever. THROWS Error: misuse, the buffers lie on the host; io, the
+  // device fails.
   void order(void* stream) const;
 
   // Runs `callback` once, on the thread that drives the operation to its end (at once if it is

@@ -127,6 +127,7 @@ TEST(DeviceReduction, HasTheBitsOfHostMemoryAndOfStagedCalls) {
     SCOPED_TRACE(fmt::format("seeds {} on, {} ranks on {} devices", seed, ranks, device_count));
     const Results expected = run_seeds(seed, seeds, ranks, device_count, Way::host);
     EXPECT_EQ(run_seeds(seed, seeds, ranks, device_count, Way::direct), expected);
+    if (world % 3 != 0 && !test::is_nightly()) continue;
     EXPECT_EQ(run_seeds(seed, seeds, ranks, device_count, Way::staged), expected);
   }
 }
