@@ -18,8 +18,10 @@ using Moment = StagedCall::Moment;
 
 // Values of Counter::found.
 constexpr std::uint64_t kReached = 1, kOutOfReach = 2;
-// Values of Counter::taken of an owner: it looks whether it may begin, and it does not begin.
-constexpr std::uint64_t kBegins = 1, kDoesNotBegin = 2;
+// Values of Counter::taken of an owner: it looks whether it may begin, it does not begin, its kernel
+// is done. Counter::reduced would not do: there a count wakes others only if it is the last one of
+// the ranks with the lowest numbers.
+constexpr std::uint64_t kBegins = 1, kDoesNotBegin = 2, kHasSummed = 3;
 
 // A verdict must not come late because of a rank that was killed while its kernel ran.
 constexpr std::chrono::milliseconds kPatience{300};
@@ -159,8 +161,12 @@ Result<Progress> DeviceReduction::end_sum() {
   if (!passed) return passed.error();
   if (!*passed) return Progress::waiting;
   stage_ = Stage::over;
-  board_.count(sequence_, Counter::reduced, 1);
+  board_.count(sequence_, Counter::taken, kHasSummed);
   return Progress::moved;
+}
+
+bool DeviceReduction::has_summed(int owner) const {
+  return board_.counted(owner, sequence_, Counter::taken) == kHasSummed;
 }
 
 Result<Progress> DeviceReduction::advance() {
@@ -176,27 +182,27 @@ Result<Progress> DeviceReduction::advance() {
     case Stage::summing: return end_sum();
     case Stage::over: break;
   }
-  return have_all(Counter::reduced, owners_) ? Progress::done : Progress::waiting;
+  const bool all = std::ranges::all_of(owners_, [this](int owner) { return has_summed(owner); });
+  return all ? Progress::done : Progress::waiting;
 }
 
 std::vector<int> DeviceReduction::awaited() const {
-  std::vector<int> ranks;
-  const auto add = [&](const std::vector<int>& among, Counter counter) {
-    for (const int rank : among) {
-      const bool is_late = board_.counted(rank, sequence_, counter) == 0;
-      if (rank != members_.rank() && is_late && ranks.size() < all_.size()) ranks.push_back(rank);
+  std::vector<int> ranks = stage_ == Stage::over ? owners_ : all_;
+  std::erase_if(ranks, [this](int rank) {
+    switch (stage_) {
+      case Stage::agreeing: return board_.counted(rank, sequence_, Counter::found) > 0;
+      case Stage::ready: return board_.counted(rank, sequence_, Counter::staged) > 0;
+      case Stage::over: return has_summed(rank);
+      default: return true;  // it waits for its own device
     }
-  };
-  if (stage_ == Stage::agreeing) add(all_, Counter::found);
-  else if (stage_ == Stage::ready) add(all_, Counter::staged);
-  else if (stage_ == Stage::over) add(owners_, Counter::reduced);
+  });
   return ranks;
 }
 
 std::uint64_t DeviceReduction::movement() const {
   std::uint64_t sum = 0;
   for (const int rank : all_) {
-    for (const Counter counter : {Counter::found, Counter::staged, Counter::reduced})
+    for (const Counter counter : {Counter::found, Counter::staged, Counter::taken})
       sum += board_.counted(rank, sequence_, counter);
   }
   return sum;
@@ -205,15 +211,14 @@ std::uint64_t DeviceReduction::movement() const {
 // --- failures ------------------------------------------------------------------------------------
 
 bool DeviceReduction::may_still_write(int owner) const {
-  return board_.counted(owner, sequence_, Counter::taken) == kBegins &&
-         board_.counted(owner, sequence_, Counter::reduced) == 0;
+  return board_.counted(owner, sequence_, Counter::taken) == kBegins;
 }
 
 void DeviceReduction::give_up() {
   const Deadline deadline = Deadline::in(kPatience);
   const auto is_over = [this] {
     auto passed = has_begun_ ? call_.has_passed(Moment::sum) : Result<bool>(true);
-    if (has_begun_ && (!passed || *passed)) board_.count(sequence_, Counter::reduced, 1);
+    if (has_begun_ && (!passed || *passed)) board_.count(sequence_, Counter::taken, kHasSummed);
     return (!passed || *passed) && std::ranges::none_of(owners_, [this](int owner) {
              return owner != members_.rank() && may_still_write(owner);
            });

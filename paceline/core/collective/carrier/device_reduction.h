@@ -67,6 +67,7 @@ class DeviceReduction {
   Result<Progress> launch();
   Result<Progress> end_sum();
   bool have_all(Board::Counter counter, const std::vector<int>& ranks) const;
+  bool has_summed(int owner) const;
   bool may_still_write(int owner) const;
   device::Reduction reduction();
 
