@@ -227,6 +227,33 @@ TEST(StagedCalls, AnOutputChangesAfterWhatItsStreamWasGivenBefore) {
   });
 }
 
+// The same where input and output belong to two streams.
+TEST(StagedCalls, AnOutputChangesAfterWhatAnotherStreamWasGivenBefore) {
+  for (const auto transport :
+       {membership::DeviceTransport::staged, membership::DeviceTransport::automatic}) {
+    LateDevices devices(test::seed(4401));
+    run_with(devices, 2, {.transport = transport}, [&](Job& job) {
+      LateDevice& device = devices.device(0);
+      const device::Stream one = device.make_stream().value(), other = device.make_stream().value();
+      const OnDevice input(device, 100, one), output(device, 100, other);
+      input.write(std::vector<float>(100, 1));
+      job.world().barrier().wait();
+      for (int i = 0; i < 5; ++i) {
+        output.write(std::vector<float>(100, 7));
+        std::vector<float> before;
+        device.give(other, [&] { before = output.read(); });
+        job.world().all_reduce(input.buffer(), output.buffer()).wait();
+        device.finish(other);
+        EXPECT_EQ(before, std::vector<float>(100, 7));
+        EXPECT_EQ(output.read(), std::vector<float>(100, 2));
+      }
+      job.world().barrier().wait();
+      device.end_stream(one);
+      device.end_stream(other);
+    });
+  }
+}
+
 TEST(StagedCalls, GoTogetherWithRanksWhoseBuffersLieOnTheHost) {
   for (const std::size_t count : {1U, 100U, 100000U}) {
     for (const int ranks : {2, 3, 8}) {
