@@ -53,8 +53,9 @@ std::size_t memory_of(const Candidate& candidate, int ranks);
 std::unique_ptr<Contestant> make_contestant(Communicator& group, const Candidate& candidate,
                                             MutableBytes memory);
 
-// The same on the memory of a device, where the operation alone is timed: what is filled and read
-// lies in `memory`, and is copied. It THROWS, as make does: misuse, there is no such device; io.
+// The same, but the operation works on memory of a device. fill() and wrong() work in `memory` on
+// the host and copy it to or from the device; only operate() is timed. THROWS Error: misuse, there
+// is no such device; io, it has not enough memory.
 std::unique_ptr<Contestant> make_device_contestant(Job& job, int device, Communicator& group,
                                                    const Candidate& candidate, MutableBytes memory);
 

@@ -60,7 +60,7 @@ struct Reduction {
 // THREAD: any. It outlives all that it has made.
 class Device {
  public:
-  // A Reduction has at most so many inputs, and as many outputs.
+  // The most inputs, and the most outputs, that one Reduction may have.
   static constexpr int kMostOperands = 16;
 
   virtual ~Device() = default;

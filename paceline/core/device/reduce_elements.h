@@ -172,7 +172,7 @@ struct Operands {
   void* outputs[16];
   std::uint64_t count;  // elements
   double factor;
-  std::int32_t ranks;  // so many inputs, and outputs
+  std::int32_t ranks;  // the number of inputs, and that of outputs
 };
 
 // kRanks: their number, where the compiler knows it; 0: it does not.
