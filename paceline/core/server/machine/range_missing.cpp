@@ -5,7 +5,7 @@
 namespace paceline::server {
 
 void RangeMachine::ask(int from, const Packet& packet) {
-  Packet answer = missing_for(from);
+  Packet answer = missing_for(from, packet);
   answer.flags = packet.flags;
   answer.count = answer.members.size();
   send(from, std::move(answer));
@@ -14,28 +14,30 @@ void RangeMachine::ask(int from, const Packet& packet) {
 // The range owes one of these to a member: word that first values are there, the row of a pull, the
 // one that all get when they are quiet, or the answer to a push. Nobody else is to blame for pushes
 // of the member's own that have not come.
-Packet RangeMachine::missing_for(int from) const {
+Packet RangeMachine::missing_for(int from, const Packet& question) const {
   const Sender& sender = senders_.at(from);
-  if (!has_values_ && wait_for_values_.contains(from))
+  if (!state().has_values() && wait_for_values_.contains(from))
     return lacking(from, Lack::first_values,
                    [this](int member) { return member == shape_->members.workers.front(); });
   if (sender.quiet && sender.taken >= sender.quiet->own)
-    return lacking(from, Lack::quiesce, [this](int member) { return !value_.is_quiet(member); });
-  const std::int64_t clock = value_.clock();
-  const bool waits_for_row =
-      sender.pull && clock < sender.pull->least && sender.taken >= sender.pull->own;
+    return lacking(from, Lack::quiesce, [this](int member) { return !value().is_quiet(member); });
+  if (state().is_waking() && !sender.held.empty())
+    return lacking(from, Lack::quiesce,
+                   [this](int member) { return members().at(member).is_waking; });
+  const std::int64_t clock = value().clock();
+  const bool waits_for_row = clock < question.clock && sender.taken >= question.sequence;
   if (shape_->pacing.by_steps && (waits_for_row || sender.gathered > 0)) {
     Packet steps = lacking(from, Lack::push, [this, clock](int member) {
-      return !value_.is_quiet(member) && senders_.at(member).last_stamp < clock;
+      return !value().is_quiet(member) && senders_.at(member).last_stamp < clock;
     });
     steps.clock = clock;
     return steps;
   }
   if (!waits_for_row) return {.kind = PacketKind::missing};
-  Packet clocks = lacking(from, Lack::push, [this, &sender](int member) {
-    return !value_.is_quiet(member) && value_.clock_of(member) < sender.pull->least;
+  Packet clocks = lacking(from, Lack::push, [this, &question](int member) {
+    return !value().is_quiet(member) && value().clock_of(member) < question.clock;
   });
-  clocks.clock = sender.pull->least - 1;
+  clocks.clock = question.clock - 1;
   return clocks;
 }
 

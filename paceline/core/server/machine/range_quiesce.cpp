@@ -7,12 +7,19 @@ namespace paceline::server {
 
 // A worker that has not heard that all were quiet asks again, where messages may be lost.
 void RangeMachine::quiesce(int from, const Packet& packet) {
+  Reader& reader = readers_[from];
+  if (packet.flags < reader.last_pull || !state().has_values()) return;
+  reader.last_pull = packet.flags;
+  reader.pull.reset();
   Sender& sender = senders_.at(from);
-  if (packet.flags < sender.last_pull || !has_values_) return;
-  sender.last_pull = packet.flags;
-  sender.pull.reset();
-  if (packet.flags <= sender.last_quiet) return send_quiet(from);
-  sender.quiet = {packet.flags, packet.sequence};
+  if (packet.flags <= members().at(from).last_quiet) sender.is_owed_quiet = true;
+  else sender.quiet = {packet.flags, packet.sequence};
+}
+
+void RangeMachine::awake(int from, std::uint32_t number) {
+  const RangeState::Member& member = members().at(from);
+  if (member.is_waking && member.last_quiet == number)
+    enter({.kind = EntryKind::awake, .member = from});
 }
 
 // A worker is quiet when all its pushes are here: nothing of it is to come.
@@ -20,36 +27,36 @@ void RangeMachine::let_quiesce(machine::Time now) {
   if (failure_) return;
   bool are_more = false;
   for (const auto& [member, sender] : senders_) {
-    if (!sender.quiet || value_.is_quiet(member) || sender.taken < sender.quiet->own) continue;
-    value_.quiesce(member);
+    if (!sender.quiet || value().is_quiet(member) || sender.taken < sender.quiet->own) continue;
+    enter({.kind = EntryKind::quiesce, .member = member, .clock = sender.quiet->number});
     are_more = true;
   }
   if (are_more) close_steps(now);
-  if (failure_ || !value_.are_all_quiet()) return;
-  value_.wake();
+  if (failure_ || !value().are_all_quiet()) return;
+  enter({.kind = EntryKind::wake});
+  woken_by_ = state().top();
   for (auto& [member, sender] : senders_) {
-    sender.last_quiet = sender.quiet->number;
     sender.quiet.reset();
-    send_quiet(member);
+    sender.is_owed_quiet = true;
   }
 }
 
 void RangeMachine::send_quiet(int to) {
-  const RangeValue::View now = value_.view(kAnyLead);
-  const std::vector<std::byte> all = value_.values_and_state();
+  const RangeValue::View now = value().view(kAnyLead);
+  const std::vector<std::byte> all = value().values_and_state();
   send(to, {.kind = PacketKind::quiet,
-            .flags = senders_.at(to).last_quiet,
-            .sequence = static_cast<std::uint64_t>(value_.rule_steps()),
+            .flags = members().at(to).last_quiet,
+            .sequence = static_cast<std::uint64_t>(value().rule_steps()),
             .clock = now.clock,
             .count = all.size() / shape_->element_bytes(),
-            .facts = value_.facts_for(to, now),
+            .facts = value().facts_for(to, now),
             .elements = all});
 }
 
 // A step that waits for nobody else closes with what those that are quiet have pushed to it.
 int RangeMachine::of_quiet(std::int64_t step, std::span<const Push> gathered) const {
   return static_cast<int>(std::ranges::count_if(gathered, [&](const Push& push) {
-    return push.stamp == step && value_.is_quiet(push.worker);
+    return push.facts.stamp == step && value().is_quiet(push.facts.worker);
   }));
 }
 

@@ -76,29 +76,46 @@ std::int64_t RangeValue::clock() const {
   return std::min(lowest, highest);  // the highest, if all are quiet
 }
 
-void RangeValue::close_step(std::vector<Push> pushes) {
-  double total = 0;
-  for (const Push& push : pushes) total += push.weight;
+std::vector<std::byte> RangeValue::combined(std::vector<Push> pushes, double total) const {
+  const bool weighs = !shape_->rule.entry.sums;
+  if (pushes.empty() || (total <= 0 && weighs)) return {};
+  const Dtype dtype = shape_->spec.dtype;
+  std::vector<MutableBytes> terms;
+  for (Push& push : pushes) {
+    if (weighs && push.facts.weight != 1) scale(dtype, push.values, push.facts.weight);
+    terms.push_back(push.values);
+  }
+  sum_in_place(terms, [&](MutableBytes left, MutableBytes right) {
+    reduce(ReduceOp::sum, dtype, left, right, left);
+    return left;
+  });
+  if (weighs) scale(dtype, terms.front(), 1 / total);
+  return std::move(pushes.front().values);
+}
+
+void RangeValue::close_step(std::span<const PushFacts> pushes, double total, Bytes mean,
+                            std::span<const double> settings) {
   keep_for_readers();
-  update(pushes, total);
+  update(pushes, mean, settings);
   ++closed_steps_;
   step_weights_.push_back(total);
   if (step_weights_.size() > kMostStepWeights) step_weights_.pop_front();
 }
 
-void RangeValue::apply_late(Push push) {
-  const std::int64_t ago = closed_steps_ - push.stamp;  // 1: the last step
+double RangeValue::share_late(Push& push) const {
+  const std::int64_t ago = closed_steps_ - push.facts.stamp;  // 1: the last step
   const std::size_t back = std::min(static_cast<std::size_t>(ago), step_weights_.size());
-  const double total = step_weights_[step_weights_.size() - back];
-  push.weight /= static_cast<double>(1 + ago);
-  std::vector<Push> one;
-  one.push_back(std::move(push));
-  update(one, total);
+  push.facts.weight /= static_cast<double>(1 + ago);
+  return step_weights_[step_weights_.size() - back];
+}
+
+void RangeValue::apply_late(const PushFacts& push, Bytes mean, std::span<const double> settings) {
+  update({&push, 1}, mean, settings);
 }
 
 void RangeValue::take(Push push) {
-  clocks_.at(push.worker) = push.stamp + 1;
-  said_[push.worker] = push.weight;
+  clocks_.at(push.facts.worker) = push.facts.stamp + 1;
+  said_[push.facts.worker] = push.facts.weight;
   waiting_.push_back(std::move(push));
   show();
 }
@@ -106,19 +123,24 @@ void RangeValue::take(Push push) {
 // Updates of one stamp are one sum; stamps follow each other.
 void RangeValue::show() {
   const std::int64_t edge = shape_->pacing.shown_below(clock());
-  const auto kept =
-      std::ranges::stable_partition(waiting_, [&](const Push& push) { return push.stamp >= edge; });
+  const auto kept = std::ranges::stable_partition(
+      waiting_, [&](const Push& push) { return push.facts.stamp >= edge; });
   std::vector<Push> shown(std::make_move_iterator(kept.begin()),
                           std::make_move_iterator(kept.end()));
   waiting_.erase(kept.begin(), kept.end());
-  std::ranges::sort(shown, {}, [](const Push& push) { return std::tie(push.stamp, push.worker); });
+  std::ranges::sort(shown, {},
+                    [](const Push& push) { return std::tie(push.facts.stamp, push.facts.worker); });
   for (auto first = shown.begin(); first != shown.end();) {
-    const auto last = std::find_if(first, shown.end(),
-                                   [&](const Push& push) { return push.stamp != first->stamp; });
+    const auto last = std::find_if(first, shown.end(), [&](const Push& push) {
+      return push.facts.stamp != first->facts.stamp;
+    });
     std::vector<Push> of_one_stamp(std::make_move_iterator(first), std::make_move_iterator(last));
+    std::vector<PushFacts> facts;
+    for (const Push& push : of_one_stamp) facts.push_back(push.facts);
     // A weight counts with its update, so that it does not matter who pushes ahead of a reader.
-    for (const Push& push : of_one_stamp) weights_[push.worker] = push.weight;
-    update(of_one_stamp, total_of(weights_));
+    for (const PushFacts& push : facts) weights_[push.worker] = push.weight;
+    const std::vector<double> settings = of_one_stamp.front().settings;
+    update(facts, combined(std::move(of_one_stamp), total_of(weights_)), settings);
     first = last;
   }
 }
@@ -131,7 +153,7 @@ double RangeValue::total_of(const std::map<int, double>& weights) const {
   return said * static_cast<double>(clocks_.size()) / static_cast<double>(weights.size());
 }
 
-void RangeValue::note_applied(const Push& push) {
+void RangeValue::note_applied(const PushFacts& push) {
   if (!has(push.worker)) return;
   own_[push.worker] = std::max(own_[push.worker], push.sequence);
   Reader& reader = readers_[push.worker];
@@ -139,37 +161,21 @@ void RangeValue::note_applied(const Push& push) {
   reader.staleness = version() - std::min(push.read, version());
 }
 
-void RangeValue::update(std::vector<Push>& pushes, double total) {
-  for (const Push& push : pushes) note_applied(push);
+// If nothing counts, nothing moves.
+void RangeValue::update(std::span<const PushFacts> pushes, Bytes mean,
+                        std::span<const double> settings) {
+  for (const PushFacts& push : pushes) note_applied(push);
   ++updates_;
-  // If nothing counts, nothing moves.
-  if (pushes.empty() || (total <= 0 && !shape_->rule.entry.sums)) return;
-  sum_up(pushes, total);
+  if (mean.empty()) return;
   std::vector<std::byte*> slots;
   for (auto& slot : slots_) slots.push_back(slot.data());
   shape_->rule.entry.step({.dtype = shape_->spec.dtype,
                            .count = value_.size() / shape_->element_bytes(),
                            .value = value_.data(),
-                           .gradient = pushes.front().values.data(),
+                           .gradient = mean.data(),
                            .slots = slots,
                            .number = ++rule_steps_,
-                           .settings = pushes.front().settings});
-}
-
-// The result stands where the first push was.
-void RangeValue::sum_up(std::vector<Push>& pushes, double total) const {
-  const Dtype dtype = shape_->spec.dtype;
-  const bool weighs = !shape_->rule.entry.sums;
-  std::vector<MutableBytes> terms;
-  for (Push& push : pushes) {
-    if (weighs && push.weight != 1) scale(dtype, push.values, push.weight);
-    terms.push_back(push.values);
-  }
-  sum_in_place(terms, [&](MutableBytes left, MutableBytes right) {
-    reduce(ReduceOp::sum, dtype, left, right, left);
-    return left;
-  });
-  if (weighs) scale(dtype, terms.front(), 1 / total);
+                           .settings = settings});
 }
 
 void RangeValue::keep_for_readers() {
@@ -197,15 +203,11 @@ double RangeValue::weight_of_all(int reader) const {
   return total_of(weights);
 }
 
-RowFacts RangeValue::facts_for(int reader, const View& view) {
-  Reader& own = readers_[reader];
-  own.read = shape_->pacing.by_steps ? static_cast<std::uint64_t>(view.clock) : updates_;
-  return {own.read, own.applied, own.staleness, weight_of_all(reader)};
-}
-
-std::uint64_t RangeValue::version_read_by(int worker) const {
-  const auto found = readers_.find(worker);
-  return found == readers_.end() ? 0 : found->second.read;
+RowFacts RangeValue::facts_for(int reader, const View& view) const {
+  const auto found = readers_.find(reader);
+  const Reader own = found == readers_.end() ? Reader{} : found->second;
+  const auto read = shape_->pacing.by_steps ? static_cast<std::uint64_t>(view.clock) : updates_;
+  return {read, own.applied, own.staleness, weight_of_all(reader)};
 }
 
 std::vector<std::byte> RangeValue::values_and_state() const {

@@ -2,7 +2,7 @@
 // the values, the rule's state, and the clocks of the workers.
 //
 // It decides what pushes do and when they may be seen; range_machine.h decides in which order they
-// are taken. Sums are taken by the balanced tree in the order of the workers, then multiplied by
+// are taken, and range_state.h carries that order out on each replica. Sums are taken by the balanced tree in the order of the workers, then multiplied by
 // one over the weights' sum: so bsp has the bits of an optimizer behind a reproducible all_reduce.
 #pragma once
 
@@ -10,23 +10,26 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/wire/packet.h"
+#include "paceline/core/server/wire/range_entry.h"
 
 namespace paceline::server {
 
 // A worker's update of a range.
 struct Push {
-  int worker = 0;
-  std::uint64_t sequence = 0;
-  std::int64_t stamp = 0;
-  double weight = 1;
+  PushFacts facts = {};
   std::vector<double> settings = {};   // of the rule
   std::vector<std::byte> values = {};  // the elements of the range
-  std::uint64_t read = 0;              // the version that its worker had read when it came
+  bool operator==(const Push&) const = default;
 };
+
+void write_push(const Push& push, transport::WireWriter& writer);
+// False: the bytes are not a push with so many bytes of elements.
+bool read_push(transport::WireReader& reader, std::size_t bytes, Push& push);
 
 // A value. It reads the shape, which must outlive it and its copies.
 class RangeValue {
@@ -59,12 +62,17 @@ class RangeValue {
 
   // --- updates ---
 
-  // For pacing by steps: closes the present step with these pushes, in the order of the workers.
-  // Without any, the step changes nothing but the clock.
-  void close_step(std::vector<Push> pushes);
+  // For pacing by steps: the mean of these pushes, which are in the order of the workers, with
+  // their weights' sum `total`; the sum for a rule that sums; nothing if nothing counts.
+  std::vector<std::byte> combined(std::vector<Push> pushes, double total) const;
+  // For pacing by steps: closes the present step, to which these pushes came. Without any, the step
+  // changes nothing but the clock.
+  void close_step(std::span<const PushFacts> pushes, double total, Bytes mean,
+                  std::span<const double> settings);
   // For pacing by steps: a push to a step that has closed, with less weight the longer ago that
-  // was.
-  void apply_late(Push push);
+  // was. Returns the weight of that step; apply_late() has what combined() has made of them.
+  double share_late(Push& push) const;
+  void apply_late(const PushFacts& push, Bytes mean, std::span<const double> settings);
   // For other pacing: takes the push, shows it as soon as the pacing allows.
   void take(Push push);
 
@@ -78,27 +86,32 @@ class RangeValue {
   };
   // The values for a reader that needs this clock at least.
   View view(std::int64_t least) const;
-  // A row with this view tells the reader so. The reader has read it from here on.
-  RowFacts facts_for(int reader, const View& view);
-  std::uint64_t version_read_by(int worker) const;
+  // A row with this view tells the reader so.
+  RowFacts facts_for(int reader, const View& view) const;
   // The values, then the slots of the rule's state, which has made rule_steps().
   std::vector<std::byte> values_and_state() const;
   std::int64_t rule_steps() const { return rule_steps_; }
   // The worker's highest push that is in the values.
   std::uint64_t own(int worker) const;
 
+  // --- as bytes ---
+
+  void write(transport::WireWriter& writer) const;
+  // False: the bytes are not those of such a range, and this value is of no use any more.
+  bool read(transport::WireReader& reader);
+
  private:
   void show();
   std::uint64_t version() const;
-  void note_applied(const Push& push);
-  void update(std::vector<Push>& pushes, double total);
-  void sum_up(std::vector<Push>& pushes, double total) const;
+  void note_applied(const PushFacts& push);
+  void update(std::span<const PushFacts> pushes, Bytes mean, std::span<const double> settings);
   double total_of(const std::map<int, double>& weights) const;
   double weight_of_all(int reader) const;
   void keep_for_readers();
+  bool read_members(transport::WireReader& reader);
+  bool read_history(transport::WireReader& reader);
 
   struct Reader {
-    std::uint64_t read = 0;                    // the version that it read last
     std::uint64_t applied = 0, staleness = 0;  // as RowFacts tell
   };
 

@@ -8,12 +8,27 @@ using machine::Actions;
 using machine::Message;
 using machine::Time;
 
+namespace {
+
+void append(Actions& all, Actions more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+}  // namespace
+
 TableMachine::TableMachine(const TableShape& shape, int member, const WorkerOptions& options)
-    : shape_(shape), member_(member) {
+    : shape_(shape), member_(member), resend_after_(options.resend_after), chains_(shape.chains()) {
   for (std::uint32_t range = 0; range < shape.ranges.size(); ++range)
-    if (shape.server_of(range) == member) ranges_.try_emplace(range, shape, range, range + 1);
+    if (const Chain& chain = chains_[shape.chain_of(range)]; chain.has(member))
+      ranges_.try_emplace(range, shape, range, range + 1, member, chain);
   if (options.is_newcomer || std::ranges::binary_search(shape.members.workers, member))
     worker_.emplace(shape, member, options, kWorkerTimer);
+}
+
+void TableMachine::ask_before_answers(const RangeMachine::MayAnswer& may_answer) {
+  const std::lock_guard lock(mutex_);
+  may_answer_ = may_answer;
+  for (auto& [number, range] : ranges_) range.ask_before_answers(may_answer);
 }
 
 void TableMachine::do_work(Work work) {
@@ -47,6 +62,8 @@ Actions TableMachine::on_message(int from, const Message& message, Time now) {
     works_.pop_front();
     return work(*worker_, now);
   }
+  if (message.kind == kChains) return from == member_ ? configure(message.payload, now) : Actions{};
+  if (is_chain_kind(message.kind)) return on_chain_packet(from, message, now);
   auto packet = parse_packet(
       message, {static_cast<std::uint32_t>(shape_.ranges.size()), shape_.element_bytes()});
   if (!packet) return refuse(from, packet.error());
@@ -57,7 +74,41 @@ Actions TableMachine::on_packet(int from, Packet packet, Time now) {
   if (packet.kind >= PacketKind::assigned)
     return worker_ ? worker_->on_packet(from, std::move(packet), now) : Actions{};
   const auto range = ranges_.find(packet.range);
-  return range == ranges_.end() ? Actions{} : range->second.on_packet(from, std::move(packet), now);
+  if (range != ranges_.end()) return range->second.on_packet(from, std::move(packet), now);
+  if (shape_.spec.replicas == 1) return {};
+  return {machine::Send{from, encode({.kind = PacketKind::moved, .range = packet.range})}};
+}
+
+Actions TableMachine::on_chain_packet(int from, const Message& message, Time now) {
+  auto packet = parse_chain_packet(message, static_cast<std::uint32_t>(shape_.ranges.size()));
+  if (!packet) return refuse(from, packet.error());
+  const auto range = ranges_.find(packet->range);
+  if (range == ranges_.end()) return {};
+  auto actions = range->second.on_chain_packet(from, *std::move(packet), now);
+  return actions ? *std::move(actions) : refuse(from, actions.error());
+}
+
+// A server that is new in a chain has no state of its ranges, not even the first one.
+Actions TableMachine::configure(Bytes bytes, Time now) {
+  auto chains = parse_chains(bytes);
+  if (!chains || chains->size() != chains_.size()) return {};
+  Actions actions;
+  for (std::uint32_t range = 0; range < shape_.ranges.size(); ++range) {
+    const Chain& chain = (*chains)[shape_.chain_of(range)];
+    auto found = ranges_.find(range);
+    if (found == ranges_.end()) {
+      if (!chain.has(member_) && chain.joiner != member_) continue;
+      found =
+          ranges_
+              .try_emplace(range, shape_, range, range + 1, member_, Chain{.generation = 0}, false)
+              .first;
+      found->second.ask_before_answers(may_answer_);
+    }
+    append(actions, found->second.configure(chain, now));
+  }
+  if (worker_) append(actions, worker_->configure(*chains));
+  chains_ = *chains;
+  return actions;
 }
 
 // A member whose bytes make no sense is heard no more.
@@ -65,27 +116,50 @@ Actions TableMachine::refuse(int from, Failure why) {
   why.ranks = {from};
   if (!refused_) refused_ = why;
   Actions actions = {machine::Drop{from, std::move(why)}};
-  for (auto& [number, range] : ranges_) {
-    const Actions more = range.on_lost(from, {});
-    actions.insert(actions.end(), more.begin(), more.end());
-  }
+  for (auto& [number, range] : ranges_) append(actions, range.on_lost(from, {}));
   return actions;
 }
 
 Actions TableMachine::on_timer(std::uint32_t timer, Time now) {
   const std::lock_guard lock(mutex_);
   if (timer == kWorkerTimer) return worker_ ? worker_->on_timer(now) : Actions{};
+  if (timer == kServerTimer) return say_again(now);
   const auto range = ranges_.find(timer - 1);
   return range == ranges_.end() ? Actions{} : range->second.on_timer(now);
+}
+
+Actions TableMachine::say_again(Time now) {
+  Actions actions = {machine::Arm{kServerTimer, now + resend_after_}};
+  for (auto& [number, range] : ranges_) append(actions, range.say_again(now));
+  return actions;
+}
+
+Actions TableMachine::start_server(Time now) {
+  const std::lock_guard lock(mutex_);
+  return {machine::Arm{kServerTimer, now + resend_after_}};
+}
+
+std::vector<ChainReport> TableMachine::reports() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::uint32_t, ChainReport> reports;
+  for (const auto& [number, range] : ranges_) {
+    const RangeChain& chain = range.chain();
+    if (!chain.chain().has(member_)) continue;
+    const auto of = static_cast<std::uint32_t>(shape_.chain_of(number));
+    const auto [found, is_new] =
+        reports.try_emplace(of, ChainReport{of, chain.chain().generation, true, true});
+    found->second.is_ready &= chain.is_ready();
+    found->second.has_caught_up &= chain.joiner_has_caught_up();
+  }
+  std::vector<ChainReport> all;
+  for (const auto& [number, report] : reports) all.push_back(report);
+  return all;
 }
 
 Actions TableMachine::on_lost(int peer, Time now) {
   const std::lock_guard lock(mutex_);
   Actions actions;
-  for (auto& [number, range] : ranges_) {
-    const Actions more = range.on_lost(peer, now);
-    actions.insert(actions.end(), more.begin(), more.end());
-  }
+  for (auto& [number, range] : ranges_) append(actions, range.on_lost(peer, now));
   if (worker_) std::ignore = worker_->on_lost(peer);
   return actions;
 }

@@ -10,20 +10,25 @@
 #include <set>
 
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/server/control/chain_report.h"
 #include "paceline/core/server/machine/range_machine.h"
 #include "paceline/core/server/machine/worker_machine.h"
 
 namespace paceline::server {
 
-// It reads the shape, which must outlive it. THREAD: the on_... methods on the driver; do_work()
+// It reads the shape, which must outlive it. Where ranges have several replicas it is told of their
+// chains by messages from the member itself. THREAD: the on_... methods on the driver; do_work()
 // and read() on any, a mutex guards the state.
 class TableMachine final : public machine::Machine {
  public:
-  // A newcomer is a worker that the shape does not name.
+  // A newcomer is a worker that the shape does not name. Servers that `resend_after` say again to
+  // each other what may be lost.
   TableMachine(const TableShape& shape, int member, const WorkerOptions& options = {});
 
   // A message from the member itself with this kind carries out what was put with do_work().
   static constexpr std::uint32_t kWork = UINT32_MAX;
+  // One with this kind brings the chains of the job (table/chain.h) in bytes.
+  static constexpr std::uint32_t kChains = UINT32_MAX - 1;
   using Work = std::function<machine::Actions(WorkerMachine&, machine::Time)>;
   void do_work(Work work);
 
@@ -38,6 +43,12 @@ class TableMachine final : public machine::Machine {
   std::set<int> served() const;  // these
   // The ranges that it serves. THREAD: the driver, or when nothing drives it.
   const std::map<std::uint32_t, RangeMachine>& ranges() const { return ranges_; }
+  // Servers ask it before each answer to a worker (range_machine.h). Before anything comes.
+  void ask_before_answers(const RangeMachine::MayAnswer& may_answer);
+  // A server begins to say again what may be lost. REQUIRES: resend_after.
+  machine::Actions start_server(machine::Time now);
+  // What this server has to say of the chains that it is in. THREAD: any.
+  std::vector<ChainReport> reports() const;
   // Why a packet was refused or a server lost.
   std::optional<Failure> failure() const;
 
@@ -47,14 +58,20 @@ class TableMachine final : public machine::Machine {
   machine::Actions on_lost(int peer, machine::Time now) override;
 
  private:
-  static constexpr std::uint32_t kWorkerTimer = 0;  // range i has timer i + 1
+  static constexpr std::uint32_t kWorkerTimer = 0, kServerTimer = UINT32_MAX;
   machine::Actions on_packet(int from, Packet packet, machine::Time now);
+  machine::Actions on_chain_packet(int from, const machine::Message& message, machine::Time now);
+  machine::Actions configure(Bytes chains, machine::Time now);
+  machine::Actions say_again(machine::Time now);
   machine::Actions refuse(int from, Failure why);
 
   const TableShape& shape_;
   const int member_;
+  const machine::Time resend_after_;
   mutable std::mutex mutex_;  // guards all that follows
-  std::map<std::uint32_t, RangeMachine> ranges_;
+  std::vector<Chain> chains_;
+  RangeMachine::MayAnswer may_answer_;
+  std::map<std::uint32_t, RangeMachine> ranges_;  // range i has timer i + 1
   std::optional<WorkerMachine> worker_;
   std::deque<Work> works_;
   std::optional<Failure> refused_;

@@ -24,30 +24,36 @@ std::string undone(const Packet& missing) {
 machine::Actions WorkerMachine::ask() {
   ++question_;
   for (std::size_t range = 0; range < sides_.size(); ++range) {
-    RangeState& side = sides_[range];
+    Side& side = sides_[range];
     side.missing.reset();
     side.is_asked = is_owed(side);
-    if (side.is_asked) send(range, {.kind = PacketKind::ask, .flags = question_});
+    const bool needs_own = !shape_.pacing.worker_updates;
+    if (side.is_asked)
+      send(range, {.kind = PacketKind::ask,
+                   .flags = question_,
+                   .sequence = needs_own ? side.pushes : 0,
+                   .clock = is_quiescing_ ? kAnyClock : side.awaits_row.value_or(kAnyClock)});
   }
   return take();
 }
 
-bool WorkerMachine::is_owed(const RangeState& side) const {
+bool WorkerMachine::is_owed(const Side& side) const {
   return side.assigning || side.awaits_row || side.is_leaving || side.pushes > side.answered ||
          side.joining != Joining::no;
 }
 
 bool WorkerMachine::has_heard() const {
   return std::ranges::none_of(
-      sides_, [](const RangeState& side) { return side.is_asked && !side.missing.has_value(); });
+      sides_, [](const Side& side) { return side.is_asked && !side.missing.has_value(); });
 }
 
 coordination::Awaited WorkerMachine::awaited() const {
   coordination::Awaited awaited;
   for (std::size_t range = 0; range < sides_.size(); ++range) {
-    const RangeState& side = sides_[range];
+    const Side& side = sides_[range];
     if (!side.is_asked || !is_owed(side)) continue;
-    const int server = shape_.server_of(range);
+    const int server =
+        chain(range).servers.empty() ? shape_.server_of(range) : chain(range).servers.front();
     if (!side.missing) awaited.is_silent(server);
     else if (side.missing->members.empty()) awaited.answers(server);
     else
@@ -57,7 +63,7 @@ coordination::Awaited WorkerMachine::awaited() const {
 }
 
 // An answer to an older question says nothing about now.
-void WorkerMachine::note_missing(RangeState& side, Packet packet) const {
+void WorkerMachine::note_missing(Side& side, Packet packet) const {
   if (side.is_asked && packet.flags == question_) side.missing = std::move(packet);
 }
 

@@ -2,7 +2,8 @@
 // its pacing allows.
 //
 // On networks that lose messages it sends again whatever has no answer, and takes answers that come
-// twice once. Where workers step their own copies, a row need not hold all own pushes: the worker
+// twice once. Where ranges have several replicas it does so when their chain has changed, and keeps
+// each push until it is answered. Where workers step their own copies, a row need not hold all own pushes: the worker
 // keeps each difference until a row tells that it is in (`own`), and adds what is missing. The
 // answer to a push says nothing about that: it may be on its way when a row with the push comes,
 // and a row without it may come after the answer.
@@ -59,6 +60,10 @@ class WorkerMachine {
   coordination::Awaited awaited() const;             // as they said, where they still owe it
   std::uint64_t movement() const { return heard_; }  // grows when a range has given something
 
+  // The chains of the table's ranges have changed: sends what has no answer to those that take it
+  // now.
+  machine::Actions configure(const std::vector<Chain>& chains);
+
   // --- what has come of it ---
 
   bool is_ready() const { return to_join_ == 0; }  // at once, but for newcomers
@@ -92,13 +97,16 @@ class WorkerMachine {
  private:
   enum class Joining : std::uint8_t { no, asks, tells };
   // The state of one range here.
-  struct RangeState {
+  struct Side {
     std::uint64_t pushes = 0, answered = 0;
     std::uint32_t dropped = 0;
     std::map<std::uint64_t, machine::Message> unanswered;  // where messages may be lost
     std::deque<std::pair<std::uint64_t, std::vector<std::byte>>> differences;
     std::optional<std::int64_t> awaits_row;  // its least clock
     std::int64_t row_clock = 0;
+    std::uint64_t row_version = 0;       // that it has read
+    std::optional<std::uint32_t> awake;  // the last quiesce, until the range has gone on
+    bool was_moved = false;              // a server did not take what it was sent
     Joining joining = Joining::no;
     std::optional<machine::Message> assigning;
     bool is_leaving = false;
@@ -106,10 +114,14 @@ class WorkerMachine {
     std::optional<Packet> missing;  // its answer
   };
 
-  bool is_owed(const RangeState& side) const;
-  void note_missing(RangeState& side, Packet packet) const;
+  bool is_owed(const Side& side) const;
+  void note_missing(Side& side, Packet packet) const;
   void send(std::size_t range, Packet packet);
-  void send_to_server(std::size_t range, machine::Message message);
+  void send_to_head(std::size_t range, machine::Message message);
+  void send_again(std::size_t range);
+  const Chain& chain(std::size_t range) const { return chains_[shape_.chain_of(range)]; }
+  bool is_of_server(int from, std::size_t range) const;
+  void lose(std::size_t range);
   void ask(std::size_t range);
   void tell_join(std::size_t range);
   void answer(std::size_t range, const Packet& packet);
@@ -120,14 +132,16 @@ class WorkerMachine {
   void store(std::size_t range, const Packet& packet);
   void end_pull();
   std::int64_t least_clock() const;
-  bool forgets() const { return options_.resend_after.count() == 0; }
+  bool may_lose_messages() const { return options_.resend_after.count() > 0; }
+  bool forgets() const { return !may_lose_messages() && shape_.spec.replicas == 1; }
   machine::Actions take();
 
   const TableShape& shape_;
   const int member_;
   const WorkerOptions options_;
   const std::uint32_t timer_;
-  std::vector<RangeState> sides_;  // by range
+  std::vector<Chain> chains_;
+  std::vector<Side> sides_;  // by range
   std::vector<std::byte> values_;
   std::int64_t clock_ = 0;
   bool has_pushed_ = false;  // at this clock

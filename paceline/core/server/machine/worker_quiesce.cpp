@@ -27,7 +27,7 @@ Actions WorkerMachine::quiesce() {
 
 // All pushes are in these values, and all ranges have come to the same clock.
 void WorkerMachine::became_quiet(std::size_t range, const Packet& packet) {
-  RangeState& side = sides_[range];
+  Side& side = sides_[range];
   const std::size_t bytes = shape_.ranges[range].elements * shape_.element_bytes();
   if (!side.awaits_row || packet.flags != pull_ ||
       packet.elements.size() != bytes * (1 + state_.slots.size()))
@@ -44,12 +44,15 @@ void WorkerMachine::became_quiet(std::size_t range, const Packet& packet) {
   }
   state_.steps = std::max(state_.steps, static_cast<std::int64_t>(packet.sequence));
   clock_ = std::max(clock_, packet.clock);
+  side.awake = pull_;
+  send(range, {.kind = PacketKind::awake, .flags = pull_});
   if (--rows_missing_ > 0) return;
   is_pulling_ = is_quiescing_ = has_pushed_ = false;
   may_push_ = true;
 }
 
 void WorkerMachine::note(std::size_t range, const RowFacts& facts) {
+  sides_[range].row_version = facts.version;
   if (range > 0) return;
   if (facts.applied > facts_.applied) staleness_[facts.staleness] += facts.applied - facts_.applied;
   facts_ = facts;

@@ -19,6 +19,26 @@ std::uint64_t mix_text(std::uint64_t fingerprint, std::string_view text) {
   return mix(fingerprint, text.size());
 }
 
+std::string complaint_of_replicas(int replicas, const TableMembers& members) {
+  if (replicas < 1 || replicas > kMostReplicas)
+    return fmt::format("it has {} replicas: give it 1 .. {}", replicas, kMostReplicas);
+  const auto servers = static_cast<int>(members.servers.size());
+  if (replicas > servers)
+    return fmt::format(
+        "its {} replicas need as many servers, and there are {}: start more by "
+        "--servers, or choose fewer by --replicas",
+        replicas, servers);
+  const auto works = [&](int server) {
+    return std::ranges::find(members.workers, server) != members.workers.end();
+  };
+  if (replicas > 1 && std::ranges::any_of(members.servers, works))
+    return fmt::format(
+        "its {} replicas need servers that are no workers: start them by "
+        "--servers",
+        replicas);
+  return {};
+}
+
 std::string complaint(const TableSpec& spec, const TableMembers& members) {
   if (spec.elements == 0) return "it has no elements: give it one or more";
   if (spec.dtype != Dtype::f32 && spec.dtype != Dtype::f64)
@@ -39,7 +59,7 @@ std::string complaint(const TableSpec& spec, const TableMembers& members) {
         spec.elements, name_of(spec.dtype), parts, spec.part_bytes, kMostParts);
   if (members.workers.empty()) return "it has no workers";
   if (members.servers.empty()) return "it has no servers: start some, or let workers serve";
-  return {};
+  return complaint_of_replicas(spec.replicas, members);
 }
 
 }  // namespace
@@ -68,8 +88,9 @@ std::set<int> TableMembers::all() const {
 std::size_t TableShape::bytes_on(int member) const {
   std::size_t elements = std::ranges::binary_search(members.workers, member) ? spec.elements : 0;
   const std::size_t earlier = pacing.exact ? static_cast<std::size_t>(pacing.lead) : 0;
+  const std::vector<Chain> all = chains();
   for (std::size_t range = 0; range < ranges.size(); ++range)
-    if (server_of(range) == member)
+    if (all[chain_of(range)].has(member))
       elements +=
           ranges[range].elements * (1 + static_cast<std::size_t>(rule.entry.slots) + earlier);
   return elements * element_bytes();
@@ -113,6 +134,7 @@ void TableShape::scatter(std::size_t range, Bytes elements, MutableBytes table) 
 std::uint64_t TableShape::fingerprint() const {
   std::uint64_t sum = mix_text(0, spec.name);
   sum = mix(mix(mix(sum, spec.elements), static_cast<std::uint64_t>(spec.dtype)), spec.part_bytes);
+  sum = mix(sum, static_cast<std::uint64_t>(spec.replicas));
   sum = mix_text(mix_text(sum, spec.synchrony), rule.text());
   for (const auto* list : {&members.workers, &members.servers}) {
     sum = mix(sum, list->size());

@@ -9,6 +9,7 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/server/consistency/consistency.h"
 #include "paceline/core/server/rules/rule.h"
+#include "paceline/core/server/table/chain.h"
 #include "paceline/core/server/table/range_partition.h"
 #include "paceline/core/transport/memory/available_memory.h"
 
@@ -24,6 +25,7 @@ struct TableSpec {
   std::string synchrony = "bsp";  // consistency/: "ssp:staleness=3"
   std::string rule = "sgd";       // rules/: "adam:rate=0.01"; with update=worker "add"
   std::size_t part_bytes = kPartBytes;
+  int replicas = 1;  // servers that keep each range: 1 .. kMostReplicas
 };
 
 // The members that work on a table and those that serve it, ascending. A member may do both.
@@ -46,9 +48,13 @@ struct TableShape {
   std::vector<TableRange> ranges;
 
   std::size_t element_bytes() const { return size_of(spec.dtype); }
-  int server_of(std::size_t range) const {  // its member number
-    return members.servers[static_cast<std::size_t>(ranges[range].server)];
+  int server_of(std::size_t range) const {  // the first one in the beginning: its member number
+    return members.servers[chain_of(range)];
   }
+  std::size_t chain_of(std::size_t range) const {  // the number of its chain
+    return static_cast<std::size_t>(ranges[range].server);
+  }
+  std::vector<Chain> chains() const { return first_chains(members.servers, spec.replicas); }
   // The elements of a range, part after part, where they lie in the whole table; as a copy; and
   // back into it.
   std::vector<Bytes> pieces(std::size_t range, Bytes table) const;

@@ -15,7 +15,8 @@ std::vector<std::pair<std::string, std::string>> settings_of(const TableSpec& sp
           {"dtype", std::string(name_of(spec.dtype))},
           {"synchrony", spec.synchrony},
           {"rule", spec.rule},
-          {"part_bytes", std::to_string(spec.part_bytes)}};
+          {"part_bytes", std::to_string(spec.part_bytes)},
+          {"replicas", std::to_string(spec.replicas)}};
 }
 
 }  // namespace
@@ -28,6 +29,7 @@ std::vector<std::byte> encode(const TableSpec& spec) {
       .text(spec.synchrony)
       .text(spec.rule)
       .integer(static_cast<std::uint64_t>(spec.part_bytes))
+      .integer(static_cast<std::int32_t>(spec.replicas))
       .bytes();
 }
 
@@ -40,6 +42,7 @@ Result<TableSpec> parse_table_spec(Bytes bytes) {
   spec.synchrony = reader.text(kLongestWord);
   spec.rule = reader.text(kLongestWord);
   spec.part_bytes = reader.integer<std::uint64_t>();
+  spec.replicas = reader.integer<std::int32_t>();
   for (const Dtype known : {Dtype::f32, Dtype::f64}) {
     if (dtype != static_cast<std::uint8_t>(known)) continue;
     spec.dtype = known;

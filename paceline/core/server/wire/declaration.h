@@ -1,7 +1,7 @@
 // A worker's word for a table to the servers of its job: its TableSpec in bytes.
 //
-// It is text name, u64 elements, u8 dtype, text synchrony, text rule, u64 bytes of a part; a text
-// is a u32 length and its characters. All is little-endian.
+// It is text name, u64 elements, u8 dtype, text synchrony, text rule, u64 bytes of a part, i32
+// replicas; a text is a u32 length and its characters. All is little-endian.
 #pragma once
 
 #include <cstddef>

@@ -40,6 +40,7 @@ Failure malformed(const Packet& packet, std::string_view why) {
 // The weight and settings of a push. Returns whether they are numbers that can be computed with.
 bool read_numbers(transport::WireReader& reader, Packet& packet) {
   packet.weight = reader.real();
+  packet.read = reader.integer<std::uint64_t>();
   for (std::uint32_t i = 0; i < packet.flags; ++i) packet.settings.push_back(reader.real());
   return packet.weight >= 0 && std::isfinite(packet.weight) &&
          std::ranges::all_of(packet.settings, [](double one) { return std::isfinite(one); });
@@ -67,7 +68,7 @@ machine::Message encode(const Packet& packet) {
 
 machine::Message encode(const Packet& packet, std::span<const Bytes> pieces) {
   transport::WireWriter writer;
-  writer.reserve(kPacketHeader + kFactsBytes + sizeof(double) * (1 + packet.settings.size()) +
+  writer.reserve(kPacketHeader + kFactsBytes + sizeof(double) * (2 + packet.settings.size()) +
                  bytes_of(pieces));
   writer.integer(packet.range)
       .integer(packet.flags)
@@ -75,7 +76,7 @@ machine::Message encode(const Packet& packet, std::span<const Bytes> pieces) {
       .integer(packet.clock)
       .integer(packet.count);
   if (packet.kind == PacketKind::push) {
-    writer.real(packet.weight);
+    writer.real(packet.weight).integer(packet.read);
     for (const double setting : packet.settings) writer.real(setting);
   }
   if (has_facts(packet.kind))
@@ -101,7 +102,7 @@ Result<Packet> parse_packet(const machine::Message& message, const PacketLimits&
   packet.sequence = reader.integer<std::uint64_t>();
   packet.clock = reader.integer<std::int64_t>();
   packet.count = reader.integer<std::uint64_t>();
-  if (packet.kind < PacketKind::assign || packet.kind > PacketKind::failed)
+  if (packet.kind < PacketKind::assign || packet.kind > PacketKind::moved)
     return malformed(packet, "has no known kind");
   if (packet.range >= limits.ranges) return malformed(packet, "names a range that is not there");
   if (packet.kind == PacketKind::push) {

@@ -1,7 +1,8 @@
 // Packet: what workers and servers of a table say to each other, and its form in bytes.
 //
 // A packet is a header of 32 bytes {range 4, flags 4, sequence 8, clock 8, count 8} and what its
-// kind brings: pushes a weight and the rule's settings (8 bytes each) and elements; rows, also the
+// kind brings: pushes a weight, the version of the row that the worker had read, and the rule's
+// settings (8 bytes each) and elements; rows, also the
 // last ones, 32 bytes of facts {version 8, applied 8, staleness 8, weight 8} and elements; first
 // values elements; whom a range waits for, the numbers of these members (4 bytes each); failures a
 // text. Where the rule's state travels, its slots follow the elements.
@@ -30,7 +31,9 @@ enum class PacketKind : std::uint32_t {
   leave,
   quiesce,  // pushes no more until all workers do [flags: number, counted with the pulls;
             // sequence: all own pushes]
-  ask,      // whom do you wait for? [flags: number of the question]
+  awake,    // has the values of the moment at which all were quiet [flags: number of the quiesce]
+  ask,      // whom do you wait for? [flags: number of the question; where the worker waits for a
+            // row, sequence: own pushes that it needs; clock: least clock, else kAnyClock]
   // A range says these to a worker.
   assigned,
   answer,  // to pushes and joins [sequence: all own pushes up to this one are decided; clock: the
@@ -42,6 +45,7 @@ enum class PacketKind : std::uint32_t {
   missing,  // whom the range waits for before it gives the asker what it owes [flags: number of the
             // question; sequence: a Lack; clock: where it lacks a push; count: members]
   failed,   // what the table has ended with, as text
+  moved,  // this server does not take such packets for the range: ask the one that the chain names
 };
 
 // A range lacks one of these of the members that it waits for.
@@ -64,6 +68,7 @@ struct Packet {
   std::int64_t clock = 0;
   std::uint64_t count = 0;            // where the packet has elements: their number
   double weight = 1;                  // of a push
+  std::uint64_t read = 0;             // of a push
   RowFacts facts = {};                // of a row, also of the last
   std::vector<double> settings = {};  // of a push
   Bytes elements = {};  // they lie elsewhere; of a packet that was read, in its message

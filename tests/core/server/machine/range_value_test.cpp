@@ -9,10 +9,10 @@ namespace {
 constexpr std::size_t kElements = 4;
 
 Push push_of(int worker, std::int64_t stamp, double weight) {
-  return {.worker = worker,
-          .sequence = static_cast<std::uint64_t>(stamp + 1),
-          .stamp = stamp,
-          .weight = weight,
+  return {.facts = {.worker = worker,
+                    .sequence = static_cast<std::uint64_t>(stamp + 1),
+                    .stamp = stamp,
+                    .weight = weight},
           .values = std::vector<std::byte>(kElements * sizeof(float))};
 }
 
