@@ -23,8 +23,7 @@ bool Controller::may_lose(int server) const {
   for (std::size_t i = 0; i < chains_.size(); ++i) {
     std::set<int> others = ready_[i];
     others.erase(server);
-    if (const auto leaving = leaving_.find(i); leaving != leaving_.end())
-      others.erase(leaving->second);
+    std::erase_if(others, [&](int other) { return is_leaving(i, other); });
     if (others.empty()) return false;
   }
   return true;
@@ -65,8 +64,7 @@ Actions Controller::died(int server) {
     std::vector<int> servers = chain.servers;
     std::erase(servers, server);
     ready_[i].erase(server);
-    if (const auto found = leaving_.find(i); found != leaving_.end() && found->second == server)
-      leaving_.erase(found);
+    if (is_leaving(i, server)) leaving_.erase(i);
     if (ready_[i].empty()) {
       if (!lost_) lost_ = Lost{i, {chain.servers.begin(), chain.servers.end()}};
       servers.clear();
@@ -85,6 +83,13 @@ Actions Controller::came(int server) {
   return tell();
 }
 
+Actions Controller::welcome(int member) {
+  members_.insert(member);
+  return {machine::Send{
+      member,
+      {.kind = static_cast<std::uint32_t>(ControlKind::chains), .payload = encode(chains_)}}};
+}
+
 Actions Controller::move(std::size_t chain, int server) {
   if (leaving_.contains(chain) || chains_[chain].joiner || !chains_[chain].has(server)) return {};
   leaving_[chain] = server;
@@ -98,9 +103,7 @@ std::optional<int> Controller::spare_for(std::size_t chain, const std::vector<in
     for (const int server : one.servers) ++load[server];
   std::optional<int> best;
   for (const int server : servers_) {
-    const auto leaving = leaving_.find(chain);
-    const bool leaves = leaving != leaving_.end() && leaving->second == server;
-    if (leaves || std::ranges::find(servers, server) != servers.end()) continue;
+    if (is_leaving(chain, server) || std::ranges::find(servers, server) != servers.end()) continue;
     if (!best || load[server] < load[*best]) best = server;
   }
   return best;

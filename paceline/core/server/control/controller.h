@@ -44,12 +44,17 @@ class Controller final : public machine::Machine {
   const std::optional<Lost>& lost() const { return lost_; }
   // Whether each chain keeps a server that is ready without this one.
   bool may_lose(int server) const;
+  bool is_leaving(std::size_t chain, int server) const {
+    const auto found = leaving_.find(chain);
+    return found != leaving_.end() && found->second == server;
+  }
   // Whether all chains have their number of servers, all of which are ready.
   bool is_whole() const;
 
   machine::Actions start(machine::Time now);  // where messages may be lost
   machine::Actions died(int server);
-  machine::Actions came(int server);  // a new member
+  machine::Actions came(int server);     // a new member
+  machine::Actions welcome(int member);  // one that is no server is told the chains
   // The server is to leave the chain when another one is ready in its place.
   machine::Actions move(std::size_t chain, int server);
 

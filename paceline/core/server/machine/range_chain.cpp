@@ -144,7 +144,7 @@ machine::Actions RangeChain::flow() {
 void RangeChain::hand_on(int to) {
   Successor& next = *successor_;
   const bool lacks_gone = next.sent < state_.top() && !has_logged(next.sent + 1);
-  if ((!next.has_state || lacks_gone) && !next.is_sent_state) {
+  if (lacks_gone || (!next.has_state && !next.is_sent_state)) {
     transport::WireWriter writer;
     state_.write(writer);
     send(to, {.kind = ChainKind::snapshot, .index = state_.top(), .state = writer.bytes()});

@@ -31,6 +31,7 @@ class RangeChain {
   const Chain& chain() const { return chain_; }
   bool is_head() const { return chain_.is_head(own_) && has_state_; }
   bool is_tail() const { return chain_.is_tail(own_) && has_state_; }
+  bool has_state() const { return has_state_; }
   bool is_ready() const { return is_ready_; }
   std::uint64_t commit() const { return commit_; }  // the last entry that all servers have
   bool joiner_has_caught_up() const { return is_caught_; }

@@ -103,9 +103,6 @@ Actions RangeMachine::on_timer(Time now) {
 }
 
 Actions RangeMachine::on_lost(int peer, Time now) {
-  const auto& servers = shape_->members.servers;
-  const bool works = state().has(peer) || std::ranges::find(servers, peer) == servers.end();
-  if (!works) return {};
   lost_.insert(peer);
   if (chain_.is_head()) leave(peer);
   readers_.erase(peer);

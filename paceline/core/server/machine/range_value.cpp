@@ -141,6 +141,7 @@ void RangeValue::show() {
     for (const PushFacts& push : facts) weights_[push.worker] = push.weight;
     const std::vector<double> settings = of_one_stamp.front().settings;
     update(facts, combined(std::move(of_one_stamp), total_of(weights_)), settings);
+    std::erase_if(weights_, [&](const auto& one) { return !has(one.first); });
     first = last;
   }
 }

@@ -149,9 +149,8 @@ bool RangeValue::read_history(WireReader& reader) {
     if (!read_bytes(reader, values)) return false;
   if (!read_count(reader, kEntryHeader, count)) return false;
   waiting_.assign(count, {});
-  return std::ranges::all_of(waiting_, [&](Push& push) {
-    return read_push(reader, value_.size(), push) && has(push.facts.worker);
-  });
+  return std::ranges::all_of(waiting_,
+                             [&](Push& push) { return read_push(reader, value_.size(), push); });
 }
 
 }  // namespace paceline::server

@@ -17,7 +17,11 @@ void append(Actions& all, Actions more) {
 }  // namespace
 
 TableMachine::TableMachine(const TableShape& shape, int member, const WorkerOptions& options)
-    : shape_(shape), member_(member), resend_after_(options.resend_after), chains_(shape.chains()) {
+    : shape_(shape),
+      member_(member),
+      resend_after_(options.resend_after),
+      chains_(shape.chains()),
+      servers_(shape.members.servers.begin(), shape.members.servers.end()) {
   for (std::uint32_t range = 0; range < shape.ranges.size(); ++range)
     if (const Chain& chain = chains_[shape.chain_of(range)]; chain.has(member))
       ranges_.try_emplace(range, shape, range, range + 1, member, chain);
@@ -108,6 +112,10 @@ Actions TableMachine::configure(Bytes bytes, Time now) {
   }
   if (worker_) append(actions, worker_->configure(*chains));
   chains_ = *chains;
+  for (const Chain& chain : chains_) {
+    servers_.insert(chain.servers.begin(), chain.servers.end());
+    if (chain.joiner) servers_.insert(*chain.joiner);
+  }
   return actions;
 }
 
@@ -139,27 +147,30 @@ Actions TableMachine::start_server(Time now) {
   return {machine::Arm{kServerTimer, now + resend_after_}};
 }
 
+// A chain that has no range of this table has nothing to wait for here.
 std::vector<ChainReport> TableMachine::reports() const {
   const std::lock_guard lock(mutex_);
-  std::map<std::uint32_t, ChainReport> reports;
-  for (const auto& [number, range] : ranges_) {
-    const RangeChain& chain = range.chain();
-    if (!chain.chain().has(member_)) continue;
-    const auto of = static_cast<std::uint32_t>(shape_.chain_of(number));
-    const auto [found, is_new] =
-        reports.try_emplace(of, ChainReport{of, chain.chain().generation, true, true});
-    found->second.is_ready &= chain.is_ready();
-    found->second.has_caught_up &= chain.joiner_has_caught_up();
+  std::vector<ChainReport> reports;
+  for (std::uint32_t i = 0; i < chains_.size(); ++i) {
+    if (!chains_[i].has(member_)) continue;
+    ChainReport report{i, chains_[i].generation, true, chains_[i].joiner.has_value()};
+    for (const auto& [number, range] : ranges_) {
+      if (shape_.chain_of(number) != i) continue;
+      report.is_ready &= range.chain().is_ready();
+      report.has_caught_up &= range.chain().joiner_has_caught_up();
+    }
+    reports.push_back(report);
   }
-  std::vector<ChainReport> all;
-  for (const auto& [number, report] : reports) all.push_back(report);
-  return all;
+  return reports;
 }
 
 Actions TableMachine::on_lost(int peer, Time now) {
   const std::lock_guard lock(mutex_);
   Actions actions;
-  for (auto& [number, range] : ranges_) append(actions, range.on_lost(peer, now));
+  const bool works =
+      !servers_.contains(peer) || std::ranges::binary_search(shape_.members.workers, peer);
+  for (auto& [number, range] : ranges_)
+    if (works) append(actions, range.on_lost(peer, now));
   if (worker_) std::ignore = worker_->on_lost(peer);
   return actions;
 }

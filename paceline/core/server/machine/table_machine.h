@@ -70,6 +70,7 @@ class TableMachine final : public machine::Machine {
   const machine::Time resend_after_;
   mutable std::mutex mutex_;  // guards all that follows
   std::vector<Chain> chains_;
+  std::set<int> servers_;  // of all chains so far; their end is no worker's
   RangeMachine::MayAnswer may_answer_;
   std::map<std::uint32_t, RangeMachine> ranges_;  // range i has timer i + 1
   std::optional<WorkerMachine> worker_;

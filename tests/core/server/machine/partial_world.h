@@ -14,7 +14,7 @@ struct PartialWorld {
   VirtualTable table;
 
   PartialWorld(const std::string& synchrony, int workers, std::uint64_t of_seed,
-               std::function<machine::Time(int, std::int64_t)> computes)
+               std::function<machine::Time(int, std::int64_t)> computes, int replicas = 1)
       : marks{.workers = static_cast<std::size_t>(workers), .clocks = 24},
         training{
             .steps = 8,
@@ -22,7 +22,14 @@ struct PartialWorld {
             .update = [this](int worker, std::int64_t clock,
                              std::span<const double>) { return marks.update(worker, clock, -1); },
             .computes = std::move(computes)},
-        table(marks.spec(synchrony, "sgd:rate=1"), workers, 2, training, kBadWeather, of_seed) {}
+        table(spec_of(synchrony, replicas), workers, replicas == 1 ? 2 : 3, training, kBadWeather,
+              of_seed) {}
+
+  server::TableSpec spec_of(const std::string& synchrony, int replicas) const {
+    auto spec = marks.spec(synchrony, "sgd:rate=1");
+    spec.replicas = replicas;
+    return spec;
+  }
 
   // Returns whether all workers have come to their ends.
   bool run() {

@@ -14,7 +14,7 @@ struct QuadraticWorld {
 
   QuadraticWorld(std::string synchrony, std::string rule, Dtype dtype, int workers, int servers,
                  std::uint64_t of_seed, const machine::NetworkFaults& weather = kBadWeather,
-                 std::int64_t steps = 6)
+                 std::int64_t steps = 6, int replicas = 1)
       : seed(of_seed),
         training{.steps = steps,
                  .first = first(kElements),
@@ -29,7 +29,8 @@ struct QuadraticWorld {
                .dtype = dtype,
                .synchrony = std::move(synchrony),
                .rule = std::move(rule),
-               .part_bytes = 5 * size_of(dtype)},
+               .part_bytes = 5 * size_of(dtype),
+               .replicas = replicas},
               workers, servers, training, weather, of_seed) {}
 
   static constexpr std::size_t kElements = 23;

@@ -29,7 +29,8 @@ struct SspWorld {
       std::int64_t steps = 8, machine::NetworkFaults weather = kBadWeather,
       VirtualTable::Through through = [](int, machine::Machine& own) -> machine::Machine& {
         return own;
-      })
+      },
+      int servers = kServers, int replicas = 1)
       : staleness(of),
         numbers(seed),
         training{.steps = steps,
@@ -39,25 +40,32 @@ struct SspWorld {
                        return marks.update(number_of(worker), clock, 1);
                      },
                  .computes = drawn_times(seed)},
-        table(marks.spec(of ? fmt::format("ssp:staleness={},update=worker{}", *of, more)
-                            : "asp:update=worker",
-                         "add"),
-              kWorkers, kServers, training, weather, numbers.next(), std::move(through)) {}
+        table(spec_of(of, more, replicas), kWorkers, servers, training, weather, numbers.next(),
+              std::move(through)) {}
+
+  server::TableSpec spec_of(std::optional<std::int64_t> of, const std::string& more, int replicas) {
+    auto spec = marks.spec(
+        of ? fmt::format("ssp:staleness={},update=worker{}", *of, more) : "asp:update=worker",
+        "add");
+    spec.replicas = replicas;
+    return spec;
+  }
 
   // At random moments a worker is lost or leaves, and another one comes.
   void churn(int times) {
     const auto has_begun = [&] {
       return table.workers.at(0)->table.read([](const auto& one) { return one.is_assigned(); });
     };
-    for (machine::Time at = 0ms; at == 0ms || !has_begun(); at += 1ms) table.network.run(at);
+    for (machine::Time at = 0ms; at == 0ms || !has_begun(); at += 1ms) table.run_to(at);
     for (int i = 0; i < times; ++i) {
       const machine::Time at(static_cast<machine::Time::rep>((20 + 180 * numbers.unit()) * 1e6));
-      table.network.run(std::max(at, table.network.now()));
+      table.run_to(std::max(at, table.network.now()));
       const int victim = static_cast<int>(numbers.below(kWorkers));
       if (numbers.below(3) > 0 && !table.gone.contains(victim)) {
         table.gone.insert(victim);
         training.clocks.erase(victim);
         if (numbers.below(2) == 0) {
+          if (table.chains) table.chains->worker_lost(victim);
           table.network.kill(victim, table.network.now());
         } else {
           table.network.tell(victim, -1, {.kind = TableTrainer::kLeave});

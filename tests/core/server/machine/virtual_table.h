@@ -14,6 +14,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/machine/virtual_network.h"
 #include "paceline/core/server/machine/table_machine.h"
+#include "tests/core/server/machine/virtual_chains.h"
 #include "tests/support/nightly.h"
 
 namespace paceline::test {
@@ -81,6 +82,11 @@ class TableTrainer final : public machine::Machine {
                               machine::Time now) override {
     if (message.kind == kStart) return start(now);
     if (message.kind == kLeave) return leave(now);
+    if (from == kController)
+      return go_on(
+          table.on_message(
+              member_, {.kind = server::TableMachine::kChains, .payload = message.payload}, now),
+          now);
     return go_on(table.on_message(from, message, now), now);
   }
   machine::Actions on_timer(std::uint32_t timer, machine::Time now) override {
@@ -205,6 +211,7 @@ class TableTrainer final : public machine::Machine {
 };
 
 using namespace std::chrono_literals;
+inline constexpr machine::Time kResendAfter = 50ms;
 inline constexpr machine::NetworkFaults kBadWeather = {
     .least_delay = 1ms, .most_delay = 10ms, .loss = 0.05, .duplication = 0.05, .overtaking = true};
 
@@ -218,7 +225,8 @@ struct VirtualTable {
   machine::VirtualNetwork network;
   Through through;
   std::map<int, std::unique_ptr<TableTrainer>> workers;
-  std::map<int, std::unique_ptr<server::TableMachine>> servers;
+  std::map<int, std::unique_ptr<server::TableMachine>> servers;  // where ranges have one
+  std::unique_ptr<VirtualChains> chains;                         // where they have several
   std::set<int> gone;
   bool resends;
 
@@ -231,7 +239,9 @@ struct VirtualTable {
         network(seed, weather),
         through(std::move(hook)),
         resends(weather.loss > 0) {
+    if (spec.replicas > 1) chains = std::make_unique<VirtualChains>(network, shape, kResendAfter);
     for (const int member : shape.members.servers) {
+      if (chains) break;
       servers[member] = std::make_unique<server::TableMachine>(shape, member);
       network.add(member, through(member, *servers[member]));
     }
@@ -239,11 +249,11 @@ struct VirtualTable {
   }
 
   void add_worker(int member, bool is_newcomer) {
-    const server::WorkerOptions options = {is_newcomer,
-                                           resends ? machine::Time(50ms) : machine::Time{}};
+    const server::WorkerOptions options = {is_newcomer, resends ? kResendAfter : machine::Time{}};
     workers[member] = std::make_unique<TableTrainer>(shape, member, options, training);
     network.add(member, through(member, *workers[member]));
     network.tell(member, -1, {.kind = TableTrainer::kStart});
+    if (chains && is_newcomer) chains->worker_came(member);
   }
 
   bool is_done() const {
@@ -251,13 +261,18 @@ struct VirtualTable {
       return gone.contains(one.first) || one.second->is_done();
     });
   }
+  void run_to(machine::Time at) {
+    if (chains) chains->run(at);
+    else network.run(at);
+  }
   // Returns whether all workers have come to their ends.
   bool run(machine::Time longest = 60s) {
-    for (machine::Time at = network.now(); !is_done() && at < longest; at += 20ms) network.run(at);
+    for (machine::Time at = network.now(); !is_done() && at < longest; at += 20ms) run_to(at);
     return is_done();
   }
   // The range's machine, on its server.
   const server::RangeMachine& range(std::size_t number) const {
+    if (chains) return chains->tail(number);
     return servers.at(shape.server_of(number))->ranges().at(static_cast<std::uint32_t>(number));
   }
   // The whole table as the servers hold it.

@@ -1,0 +1,119 @@
+// Ranges that chains of servers keep: servers are killed at random, before and inside any event,
+// suspected, replaced and moved, while workers come and go.
+// Also covers paceline/core/server/machine/range_chain.cpp,
+// paceline/core/server/machine/range_state.cpp and
+// paceline/core/server/machine/range_value_bytes.cpp.
+#include <gtest/gtest.h>
+
+#include "tests/core/server/machine/chain_world.h"
+#include "tests/core/server/machine/partial_world.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+
+namespace paceline::test {
+namespace {
+
+std::optional<std::int64_t> staleness_of(int number) {
+  const std::optional<std::int64_t> all[] = {0, 1, 2, 3, std::nullopt};
+  return all[number % 5];
+}
+
+TEST(Chains, NoAnsweredPushIsLostOrCountsTwiceWhateverEndsAtRandom) {
+  std::size_t compared = 0, most_logged = 0;
+  int kills = 0, suspicions = 0;
+  for (int number = 0; number < worlds_of(600); ++number) {
+    const int replicas = 2 + number % 2;
+    ChainSspWorld world(staleness_of(number), seed(3450000 + static_cast<std::uint64_t>(number)), 4,
+                        replicas, {.kills = 3, .moves = 3, .suspicions = number % 2});
+    EXPECT_EQ(world.run(number % 3), "") << "seed " << number;
+    const VirtualChains& chains = *world.table.chains;
+    compared += chains.compared;
+    kills += chains.kills;
+    suspicions += chains.suspicions;
+    most_logged = std::max(most_logged, chains.most_logged);
+  }
+  EXPECT_GT(compared, 1000U) << "states of servers were compared";
+  EXPECT_GT(kills, is_brief() ? 5 : 500);
+  EXPECT_GT(suspicions, is_brief() ? 1 : 100);
+  // Five workers with a window of eight pushes, and their coming and going.
+  EXPECT_LE(most_logged, 5U * (server::kWindow + 2));
+}
+
+// The server is killed before its nth event, or inside it when it has carried out some actions.
+TEST(Chains, OutliveTheEndOfAServerAtAnyEventAndInsideIt) {
+  int ends = 0;
+  for (int number = 0; number < worlds_of(400); ++number) {
+    const std::uint64_t of_seed = seed(3460000 + static_cast<std::uint64_t>(number));
+    SeededNumbers numbers(of_seed);
+    const int replicas = 2 + number % 2;
+    ChainSspWorld world(number % 2 == 0 ? std::optional<std::int64_t>(2) : std::nullopt, of_seed, 3,
+                        replicas, {}, kBadWeather, 5);
+    const int victim = SspWorld::kWorkers + static_cast<int>(numbers.below(3));
+    world.table.chains->server(victim).end = {
+        .event = 1 + numbers.below(120),
+        .actions = numbers.below(4) == 0 ? std::nullopt : std::optional(numbers.below(3))};
+    EXPECT_EQ(world.run(), "") << "seed " << number;
+    ends += world.table.chains->kills;
+  }
+  EXPECT_GT(ends, worlds_of(400) / 2);
+}
+
+// Adam's slots and its number of steps are part of what a new server gets.
+TEST(Chains, BspHasTheBitsOfTheRunWithoutFaults) {
+  for (int number = 0; number < worlds_of(100); ++number) {
+    const std::uint64_t of_seed = seed(3470000 + static_cast<std::uint64_t>(number));
+    const int workers = 1 + number % 4, replicas = 2 + number % 2;
+    const Dtype dtype = number % 2 == 0 ? Dtype::f64 : Dtype::f32;
+    QuadraticWorld calm("bsp", "adam:rate=0.05", dtype, workers, 3, of_seed, {}, 8);
+    ASSERT_TRUE(calm.table.run());
+    QuadraticWorld world("bsp", "adam:rate=0.05", dtype, workers, 3, of_seed, kBadWeather, 8,
+                         replicas);
+    SeededNumbers numbers(of_seed);
+    plan_troubles(world.table, numbers, {.kills = 3, .moves = 2, .suspicions = number % 2});
+    ASSERT_TRUE(world.table.run(20s)) << "seed " << number;
+    EXPECT_EQ(complaint_of_chains(world.table), "") << "seed " << number;
+    EXPECT_EQ(world.table.held(), calm.table.held()) << "seed " << number;
+  }
+}
+
+// Workers rest while servers end, and go on: all have read the same.
+TEST(Chains, WorkersThatAreQuietReadTheSameWhateverEnds) {
+  for (int number = 0; number < worlds_of(150); ++number) {
+    const std::uint64_t of_seed = seed(3480000 + static_cast<std::uint64_t>(number));
+    const char* const all[] = {"asp", "ssp:staleness=1", "bsp"};
+    QuadraticWorld world(all[number % 3], "adagrad:rate=0.1", Dtype::f64, 3, 3, of_seed,
+                         kBadWeather, 5, 2 + number % 2);
+    world.training.quiesces = true;
+    SeededNumbers numbers(of_seed);
+    plan_troubles(world.table, numbers, {.kills = 3, .moves = 1});
+    ASSERT_TRUE(world.table.run(20s)) << "seed " << number;
+    EXPECT_EQ(complaint_of_chains(world.table), "") << "seed " << number;
+    const auto& reads = world.training.reads;
+    ASSERT_GE(reads.size(), 3U);
+    for (std::size_t i = reads.size() - 3; i < reads.size(); ++i)
+      EXPECT_EQ(reads[i].values, world.table.held()) << all[number % 3] << " seed " << number;
+  }
+}
+
+// Steps that close without some workers: each push counts at most once, and the shares of a step
+// add up to one.
+TEST(Chains, StepsThatCloseEarlyCountEachPushAtMostOnce) {
+  for (int number = 0; number < worlds_of(150); ++number) {
+    const char* const all[] = {
+        "timeout:milliseconds=20,late=drop", "timeout:milliseconds=20,late=apply_late",
+        "timeout:milliseconds=20,late=fold_into_next", "backup_workers:spare=1"};
+    const std::uint64_t of_seed = seed(3490000 + static_cast<std::uint64_t>(number));
+    PartialWorld world(all[number % 4], 3, of_seed, drawn_times(of_seed), 2);
+    SeededNumbers numbers(of_seed);
+    plan_troubles(world.table, numbers, {.kills = 2, .moves = 1});
+    ASSERT_TRUE(world.run()) << all[number % 4] << " seed " << number;
+    EXPECT_EQ(complaint_of_chains(world.table), "") << all[number % 4] << " seed " << number;
+    EXPECT_TRUE(world.reads_have_one_version()) << all[number % 4] << " seed " << number;
+    for (std::size_t range = 0; range < world.marks.ranges; ++range)
+      for (std::int64_t t = 0; t < world.training.steps; ++t)
+        for (const double share : world.shares(range, t)) EXPECT_LE(share, 1.0);
+  }
+}
+
+}  // namespace
+}  // namespace paceline::test
