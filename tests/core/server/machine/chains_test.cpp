@@ -115,5 +115,56 @@ TEST(Chains, StepsThatCloseEarlyCountEachPushAtMostOnce) {
   }
 }
 
+// Between servers travel (R - 1) entries for each closed step and range, and nothing else that has
+// elements: the first values once, then the mean of each step.
+TEST(Chains, ServersSendEachOtherTheMeanOfEachStepOnce) {
+  constexpr int kWorkers = 3;
+  constexpr std::int64_t kSteps = 6;
+  for (const int replicas : {2, 3}) {
+    machine::NetworkFaults calm;
+    calm.loss = 1e-300;  // so that the members say again what may be lost, which is nothing
+    QuadraticWorld world("bsp", "sgd:rate=0.1", Dtype::f64, kWorkers, 3, seed(3540000), calm, kSteps,
+                         replicas);
+    std::map<std::uint32_t, std::uint64_t> bytes;  // by range
+    world.table.chains->meddle_with_all([&](ChainServer& one) {
+      one.say = [&](const machine::Actions& actions, machine::Time) {
+        for (const machine::Action& action : actions) {
+          const auto* const send = std::get_if<machine::Send>(&action);
+          if (send == nullptr || send->message.kind != static_cast<std::uint32_t>(
+                                                           server::ChainKind::forward))
+            continue;
+          auto packet = server::parse_chain_packet(send->message, 100).value();
+          bytes[packet.range] += send->message.payload.size();
+        }
+        return machine::Actions{};
+      };
+    });
+    ASSERT_TRUE(world.table.run());
+    const server::TableShape& shape = world.table.shape;
+    for (std::uint32_t range = 0; range < shape.ranges.size(); ++range) {
+      const std::uint64_t elements = shape.ranges[range].elements * sizeof(double);
+      const std::uint64_t first = server::kChainHeader + server::kEntryHeader + elements;
+      const std::uint64_t step = server::kChainHeader + server::kEntryHeader +
+                                 kWorkers * server::kPushBytes +
+                                 shape.rule.entry.settings.size() * sizeof(double) + elements;
+      EXPECT_EQ(bytes[range], static_cast<std::uint64_t>(replicas - 1) * (first + kSteps * step))
+          << "range " << range;
+    }
+  }
+}
+
+// A server that may have been taken out of its chain answers nobody.
+TEST(Chains, AServerAsksBeforeEachAnswerWhetherItMay) {
+  QuadraticWorld world("bsp", "sgd:rate=0.1", Dtype::f64, 2, 3, seed(3550000), kBadWeather, 4, 2);
+  machine::Time until = 100ms;
+  for (const auto& [member, server] : world.table.chains->servers())
+    server->table.ask_before_answers([&until](machine::Time now) { return now < until; });
+  EXPECT_FALSE(world.table.run(2s)) << "nobody is answered after 100 ms";
+  const auto reads = world.training.reads.size();
+  EXPECT_LT(reads, 2U * 5U);
+  until = machine::Time::max();
+  EXPECT_TRUE(world.table.run()) << "and all when they may again";
+}
+
 }  // namespace
 }  // namespace paceline::test

@@ -22,13 +22,14 @@ Bytes elements(std::size_t count) {
 }
 
 Packet drawn_packet(SeededNumbers& numbers) {
-  Packet packet{.kind = static_cast<PacketKind>(1 + numbers.below(14)),
+  Packet packet{.kind = static_cast<PacketKind>(1 + numbers.below(16)),
                 .range = static_cast<std::uint32_t>(numbers.below(8)),
                 .flags = static_cast<std::uint32_t>(numbers.below(12)),
                 .sequence = numbers.below(12),
                 .clock = static_cast<std::int64_t>(numbers.below(12)) - 2};
   if (packet.kind == PacketKind::push) {
     packet.weight = numbers.unit();
+    packet.read = numbers.below(12);
     packet.settings.assign(packet.flags, 0.5);
   }
   if (packet.kind == PacketKind::assign || packet.kind == PacketKind::push ||
