@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace paceline::server {
@@ -15,6 +16,16 @@ ShareMachine::ShareMachine(const SparseShape& shape, std::size_t share)
 }
 
 Actions ShareMachine::on_packet(int from, SparsePacket packet) {
+  try {
+    hear(from, packet);
+    return settle();
+  } catch (const std::bad_alloc&) {
+    fail("its server has no memory for more rows: start more servers");
+    return std::exchange(actions_, {});
+  }
+}
+
+void ShareMachine::hear(int from, const SparsePacket& packet) {
   if (packet.kind == SparseKind::leave) {
     leave(from);
     send(from, {.kind = SparseKind::left});
@@ -30,7 +41,6 @@ Actions ShareMachine::on_packet(int from, SparsePacket packet) {
       default: break;  // not for a server
     }
   }
-  return settle();
 }
 
 Actions ShareMachine::on_lost(int peer) {

@@ -65,6 +65,7 @@ class ShareMachine {
     std::uint64_t last_rest = 0;  // the number of the last that has ended
   };
 
+  void hear(int from, const SparsePacket& packet);
   void begin(int from, const SparsePacket& packet);
   void push(int from, const SparsePacket& packet);
   void pull(int from, const SparsePacket& packet);
