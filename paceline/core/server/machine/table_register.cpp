@@ -37,7 +37,7 @@ std::vector<int> workers_in(Bytes bytes) {
   return workers;
 }
 
-// What a declaration says; a failure (io) says that no worker sends such a message.
+// Reads a declaration. A failure (io) says that no worker sends such a message.
 Result<AnyTableSpec> spec_in(const Message& message) {
   switch (static_cast<RegisterKind>(message.kind)) {
     case RegisterKind::declare:

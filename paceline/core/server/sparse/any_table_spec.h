@@ -1,5 +1,5 @@
-// What a worker of a job may declare to its servers: a table of numbers or a sparse one, and the
-// form of the latter in bytes (that of the former is wire/declaration.h).
+// AnyTableSpec: a table that a worker of a job declares to its servers, one of numbers or a sparse
+// one, and the form of the latter in bytes (that of the former is wire/declaration.h).
 //
 // A sparse table's declaration is text name, u64 width, u8 dtype, text synchrony, text rule, u64
 // seed, f64 spread; a text is a u32 length and its characters. All is little-endian.

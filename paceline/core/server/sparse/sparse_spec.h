@@ -54,7 +54,7 @@ struct SparseShape {
   std::size_t share_of(std::uint64_t hash) const {
     return static_cast<std::size_t>(arc_of(hash) % servers());
   }
-  // Where an arc stands in the share of its server.
+  // An arc's number in the share of its server.
   std::size_t place_of(std::uint64_t arc) const {
     return static_cast<std::size_t>(arc / servers());
   }
