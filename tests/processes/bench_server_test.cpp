@@ -58,6 +58,18 @@ TEST(BenchServer, AWorkerThatIsAlwaysSlowSlowsItselfAloneUnderAsp) {
   EXPECT_LT(time["asp"], 0.7) << "by the model 1 / (4 (1 + 1 + 1/4) / 3) = 0.33";
 }
 
+TEST(BenchServer, CountsTheRowsOfSparseTablesBesideTheTableAlone) {
+  const auto done = bench_server({"--ranks", "2", "--servers", "2", "--sparse", "--rows", "20000",
+                                  "--ids", "100", "--seconds", "0.05", "--json", "-"});
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  const json rows = json::parse(done.output);
+  ASSERT_EQ(rows.size(), 2u);
+  for (const json& row : rows)
+    for (const char* rate : {"pulled_per_second", "pushed_per_second", "bare_pulled_per_second",
+                             "bare_pushed_per_second"})
+      EXPECT_GT(row.at(rate), 0) << row;
+}
+
 TEST(BenchServer, WrongUseIsTwoAndNamesTheRemedy) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--ranks", "2"}, "--ranks 4 --servers 2"},

@@ -9,7 +9,7 @@
 // loop that no program on one host can beat by much. Callers turn the figures into tables, files
 // and choices. The operations of servers have contestants too (contestant.h), and the workers'
 // clocks are counted under each model of consistency, beside a forecast of the same machines in
-// virtual time (clock_forecast.h). calibrate() (calibration.h) makes a profile of such comparisons.
+// virtual time (clock_forecast.h); sparse_rates.h counts the rows of sparse tables. calibrate() (calibration.h) makes a profile of such comparisons.
 // pin.h keeps a thread on a processor of its own. Start reading at comparison.h.
 #pragma once
 
@@ -18,3 +18,4 @@
 #include "paceline/app/measure/comparison.h"
 #include "paceline/app/measure/contestant.h"
 #include "paceline/app/measure/quantile.h"
+#include "paceline/app/measure/sparse_rates.h"

@@ -17,8 +17,8 @@ class Declarations final : public job::JobExtension {
         run_(job, kRegisterGroup, TableMembers::of_servers(job.world_size(), job.servers()).all(),
              machine_) {}
 
-  std::uint32_t declare(const TableSpec& spec) {
-    const std::string what = fmt::format("the making of table '{}'", spec.name);
+  std::uint32_t declare(const AnyTableSpec& spec) {
+    const std::string what = fmt::format("the making of table '{}'", name_of(spec));
     run_.links().reactor->check_may_wait(what);
     machine_.expect_answers();
     if (!machine_.failure()) run_.tell(TableDeclarer::declaration(spec));
@@ -31,7 +31,7 @@ class Declarations final : public job::JobExtension {
     if (auto found = machine_.failure()) {
       Failure failure = run_.cause_of(*std::move(found));
       if (failure.fault == Fault::peer_lost)
-        failure.what = fmt::format("table '{}': {}", spec.name, failure.what);
+        failure.what = fmt::format("table '{}': {}", name_of(spec), failure.what);
       throw Error(std::move(failure));
     }
     return machine_.number();
@@ -44,7 +44,7 @@ class Declarations final : public job::JobExtension {
 
 }  // namespace
 
-std::uint32_t declare(Job& job, const TableSpec& spec) {
+std::uint32_t declare(Job& job, const AnyTableSpec& spec) {
   const auto made = [&job] { return std::make_shared<Declarations>(job); };
   const auto own = job::job_extension(job, "declarations of tables", made);
   return static_cast<Declarations&>(*own).declare(spec);

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "paceline/core/job/job.h"
+#include "paceline/core/server/sparse/any_table_spec.h"
 #include "paceline/core/server/table/table_numbers.h"
-#include "paceline/core/server/table/table_spec.h"
 
 namespace paceline::server {
 
@@ -13,6 +13,6 @@ namespace paceline::server {
 // workers have declared it. REQUIRES: a worker of a job with servers; one call of a job at a time.
 // THREAD: any but the driver. THROWS Error: mismatch (the workers differ, one has left, or a server
 // has no room), peer_lost, timed_out.
-std::uint32_t declare(Job& job, const TableSpec& spec);
+std::uint32_t declare(Job& job, const AnyTableSpec& spec);
 
 }  // namespace paceline::server

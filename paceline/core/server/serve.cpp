@@ -17,6 +17,7 @@
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
 #include "paceline/core/server/regions/link_regions.h"
+#include "paceline/core/server/served_sparse.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/transport/memory/available_memory.h"
 
@@ -60,6 +61,12 @@ class ServedTable {
   MachineRun run_;
 };
 
+std::string size_text(const AnyTableSpec& spec) {
+  if (const auto* const dense = std::get_if<TableSpec>(&spec))
+    return fmt::format(" of {} elements", dense->elements);
+  return fmt::format(" of rows of {} elements", std::get<SparseTableSpec>(spec).width);
+}
+
 class Serving {
  public:
   explicit Serving(Job& job)
@@ -79,13 +86,15 @@ class Serving {
       const auto is_something_to_do = [this] {
         return register_.has_agreed() || register_.all_have_left() ||
                links_.generation->is_failing() ||
-               std::ranges::any_of(tables_, &ServedTable::is_over);
+               std::ranges::any_of(tables_, &ServedTable::is_over) ||
+               std::ranges::any_of(sparse_, &ServedSparse::is_over);
       };
       links_.reactor->drive_until(is_something_to_do, Deadline::in(kBetweenShows));
       links_.reactor->run([this] { show(); });
       job::check_alive(links_);
       tell_of_the_last();
       tables_.remove_if(std::mem_fn(&ServedTable::is_over));
+      sparse_.remove_if(std::mem_fn(&ServedSparse::is_over));
       if (const auto spec = register_.take_agreed()) open(*spec);
       else if (register_.all_have_left()) return;
     }
@@ -96,6 +105,7 @@ class Serving {
   void show() {
     transport::RankStatus::Serves now{.pushes = sums_.pushes()};
     for (const ServedTable& table : tables_) table.add_to(now);
+    for (const ServedSparse& table : sparse_) table.add_to(now);
     links_.reactor->status().served(now);
     const auto moved = std::pair(now.pushes, register_.left().size());
     if (std::exchange(moved_, moved) != moved) quiet_until_ = Deadline::in(links_.stall_time);
@@ -117,7 +127,7 @@ class Serving {
                     member_names({left.begin(), left.end()}, ranks))));
   }
 
-  void open(const TableSpec& spec) {
+  void open(const AnyTableSpec& spec) {
     const auto tell = [this](RegisterKind kind, Bytes payload) {
       run_.tell(
           {.kind = static_cast<std::uint32_t>(kind), .payload = {payload.begin(), payload.end()}});
@@ -125,21 +135,28 @@ class Serving {
     const auto refuse = [&](std::string_view why) {
       tell(RegisterKind::refused, std::as_bytes(std::span(why)));
     };
-    const std::uint32_t number = numbers_.next(spec.name);
+    const std::uint32_t number = numbers_.next(name_of(spec));
     try {
-      TableShape shape = shape_of(spec, members_).value();
-      check_memory(shape, own_, transport::memory_bound()).value();
-      tables_.emplace_back(job_, own_, std::move(shape), number);
+      std::visit([&](const auto& one) { keep(one, number); }, spec);
     } catch (const Error& error) {
       return refuse(fmt::format("{}: {}", name_, error.what()));
     } catch (const std::bad_alloc&) {
       return refuse(
-          fmt::format("{} has no memory for table '{}' of {} elements: start more servers, "
-                      "or place them on other hosts by --server-hosts",
-                      name_, spec.name, spec.elements));
+          fmt::format("{} has no memory for table '{}'{}: start more servers, or place them on "
+                      "other hosts by --server-hosts",
+                      name_, name_of(spec), size_text(spec)));
     }
-    log_debug(fmt::format("{} has table '{}' of {} elements", name_, spec.name, spec.elements));
+    log_debug(fmt::format("{} has table '{}'{}", name_, name_of(spec), size_text(spec)));
     tell(RegisterKind::open, std::as_bytes(std::span(&number, 1)));
+  }
+
+  void keep(const TableSpec& spec, std::uint32_t number) {
+    TableShape shape = shape_of(spec, members_).value();
+    check_memory(shape, own_, transport::memory_bound()).value();
+    tables_.emplace_back(job_, own_, std::move(shape), number);
+  }
+  void keep(const SparseTableSpec& spec, std::uint32_t number) {
+    sparse_.emplace_back(job_, own_, shape_of(spec, members_).value(), number);
   }
 
   Job& job_;
@@ -154,6 +171,7 @@ class Serving {
   MachineRun sums_run_;
   TableNumbers numbers_{TableNumbers::Kept::by_servers};
   std::list<ServedTable> tables_;
+  std::list<ServedSparse> sparse_;
   std::pair<std::int64_t, std::size_t> moved_ = {};  // pushes, and workers that have left
   Deadline quiet_until_;
 };

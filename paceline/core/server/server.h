@@ -10,6 +10,10 @@
 // declare tables (declaring.h, machine/table_register.h), or among its ranks. Start reading at
 // server_table.h, then consistency.h, then range_machine.h.
 //
+// A sparse table (sparse_table.h) has rows by ids of 48 bits, of which only those are stored that
+// somebody has pushed to: sparse/ holds their store (row_store.h), the state of a share of them
+// (share_value.h) and its machines.
+//
 // Servers also sum arrays that workers push, in place of an all_reduce: the machines are
 // sum_worker.h and sum_server.h, their bytes sum_piece.h. Within a host workers lend their parts
 // (regions/: regions.h, and link_regions.h over the links). The room schedule carries gradients by
@@ -23,4 +27,5 @@
 #include "paceline/core/server/rules/rule.h"
 #include "paceline/core/server/serve.h"
 #include "paceline/core/server/server_table.h"
+#include "paceline/core/server/sparse_table.h"
 #include "paceline/core/server/table/table_spec.h"

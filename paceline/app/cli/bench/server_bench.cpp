@@ -21,21 +21,48 @@ constexpr const char* kAbout =
     "all_reduce,\n"
     "updates of a table (push) and reads of it (pull), by size; and with --synchrony how many "
     "clocks a second\n"
-    "workers go under a model of consistency, also when some are slow.";
+    "workers go under a model of consistency, also when some are slow. With --sparse instead rows "
+    "a "
+    "second of\n"
+    "sparse tables, by ids in a request and rule.";
 
 constexpr const char* kMore = R"(Examples:
   paceline bench server --ranks 4 --servers 2
   paceline bench server --hosts a,b,c,d --servers 4 --server-hosts e,f,g,h --sizes 64MiB --json servers.json
   paceline bench server --ranks 4 --servers 1 --slow 0:5 --synchrony bsp ssp:staleness=3 backup_workers:spare=1 asp
+  paceline bench server --ranks 4 --servers 2 --sparse --rows 10000000 --ids 100,1000
   paceline run -n 4 --servers 2 -- paceline bench server        takes part as a worker
 
 Operations alternate in blocks in the same processes, each lasts as long as its slowest worker, and results are checked.
 "of all_reduce" is the median of the blocks' ratios of rates. The table of push and pull is under asp with the rule add.
 A clock is a wait of --pace milliseconds, a push and a pull of 256 KiB; "time a clock" is relative to the first synchrony;
 "forecast" is what the same machines do in virtual time, where messages take none.
+Rows of sparse tables have 64 bytes. "bare" is the table alone, in the memory of one process: the same requests to as many rows.
 
 Exit codes: 0 done; 1 a result was wrong, or a process failed; 2 wrong usage; else as `paceline run`
 )";
+
+std::string rate_text(double rate, double bare) {
+  return fmt::format("{:>10.3f} {:>8.3f} {:>7}", rate / 1e6, bare / 1e6,
+                     bare > 0 ? fmt::format("{:.2f} x", rate / bare) : "");
+}
+
+std::vector<measure::SparseOptions> sparse_of(const ServerBenchOptions& given) {
+  constexpr int kMostRows = 2'000'000'000, kMostIds = 10'000'000;
+  std::vector<measure::SparseOptions> all;
+  measure::SparseOptions one;
+  one.rows = static_cast<std::size_t>(parse_count("--rows", given.rows, 1, kMostRows));
+  one.seconds = parse_positive("--seconds", given.seconds);
+  for (const std::string& rule : given.rules) {
+    (void)server::parse_sparse_rule(rule).value();
+    one.rule = rule;
+    for (const std::string& ids : parse_list("--ids", given.ids)) {
+      one.ids = static_cast<std::size_t>(parse_count("--ids", ids, 1, kMostIds));
+      all.push_back(one);
+    }
+  }
+  return all;
+}
 
 measure::Slowness slowness_of(const std::string& text) {
   const auto parts = split(text, ':');
@@ -93,8 +120,19 @@ std::string clock_line(const ClockRow& row) {
                      row.figures.staleness_mean, row.figures.staleness_max);
 }
 
+std::string sparse_head() {
+  return fmt::format("{:<24} {:>7} {:>10} {:>10} {:>8} {:>7} {:>10} {:>8} {:>7}\n", "rule", "ids",
+                     "rows", "M pulls/s", "bare", "", "M pushes/s", "bare", "");
+}
+
+std::string sparse_line(const SparseRow& row) {
+  return fmt::format("{:<24} {:>7} {:>10} {} {}\n", row.rule, row.ids, row.rows,
+                     rate_text(row.rates.pulled, row.bare.pulled),
+                     rate_text(row.rates.pushed, row.bare.pushed));
+}
+
 std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows,
-                        const std::vector<ClockRow>& clocks) {
+                        const std::vector<ClockRow>& clocks, const std::vector<SparseRow>& sparse) {
   const auto described = [&](nlohmann::ordered_json object) {
     object["workers"] = job.workers;
     object["servers"] = job.servers;
@@ -121,6 +159,16 @@ std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows
                                {"staleness_max", row.figures.staleness_max},
                                {"time_to_first", row.time_of_first}}));
   }
+  for (const SparseRow& row : sparse) {
+    lines.push_back(described({{"operation", "sparse"},
+                               {"rule", row.rule},
+                               {"ids", row.ids},
+                               {"rows", row.rows},
+                               {"pulled_per_second", row.rates.pulled},
+                               {"bare_pulled_per_second", row.bare.pulled},
+                               {"pushed_per_second", row.rates.pushed},
+                               {"bare_pushed_per_second", row.bare.pushed}}));
+  }
   return fmt::format("[{}]\n", fmt::join(lines, ",\n "));
 }
 
@@ -139,12 +187,25 @@ ServerBenchOptions::ServerBenchOptions() : app(kAbout, "paceline bench server") 
   add("--slow", slow, "RANK:FACTOR",
       "this worker takes FACTOR times as long; drawn:FACTOR: another one in each clock");
   add("--clocks", clocks, "N", "clocks of each worker (50)");
+  app.add_flag("--sparse", sparse, "measure sparse tables instead");
+  add("--rows", rows, "N", "with --sparse: rows that are stored before (1000000)");
+  add("--ids", ids, "LIST", "with --sparse: ids in a request (1000)");
+  app.add_option("--rules", rules, "with --sparse: rules (adagrad adagrad:per=row)")
+      ->type_name("NAME..");
+  add("--seconds", seconds, "S", "with --sparse: of pulls, and of pushes (1)");
   add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
 }
 
 ServerBenchRequest checked(const ServerBenchOptions& given) {
   constexpr int kMostBlocks = 100'000, kMostClocks = 1'000'000;
   ServerBenchRequest request;
+  if (given.sparse) {
+    PACELINE_CHECK(given.synchronies.empty() && given.app.count("--operations") == 0,
+                   "--sparse: it measures sparse tables alone; leave out --operations and "
+                   "--synchrony");
+    request.sparse = sparse_of(given);
+    return request;
+  }
   for (const std::string& name : parse_list("--operations", given.operations)) {
     parse_choice("--operations", name, {"all_reduce", "push_pull", "push", "pull"});
     request.operations.push_back(name == "all_reduce" ? "" : name);

@@ -38,6 +38,13 @@ struct ClockRow {
   double forecast = 0;       // clocks a second, if messages took no time
 };
 
+// Requests of one size to sparse tables of one rule.
+struct SparseRow {
+  std::string rule;
+  std::size_t ids = 0, rows = 0;               // in a request, and stored before
+  measure::SparseRates rates = {}, bare = {};  // the latter of the table alone, without messages
+};
+
 // A row for each candidate. An all_reduce among them is what the others are compared with.
 std::vector<ServerRow> server_rows(const measure::Comparison& comparison);
 
@@ -45,8 +52,11 @@ std::string server_head();
 std::string server_line(const ServerRow& row);
 std::string clock_head();
 std::string clock_line(const ClockRow& row);
+std::string sparse_head();
+std::string sparse_line(const SparseRow& row);
 std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows,
-                        const std::vector<ClockRow>& clocks);
+                        const std::vector<ClockRow>& clocks,
+                        const std::vector<SparseRow>& sparse = {});
 
 // The options as the user wrote them.
 struct ServerBenchOptions {
@@ -55,8 +65,10 @@ struct ServerBenchOptions {
   CLI::App app;
   RanksOptions ranks;
   std::string operations = "all_reduce,push_pull,push,pull", sizes = "4KiB,4MiB,64MiB",
-              dtype = "f32", blocks = "9", pace = "20", slow, clocks = "50", json;
-  std::vector<std::string> synchronies;
+              dtype = "f32", blocks = "9", pace = "20", slow, clocks = "50", json, rows = "1000000",
+              ids = "1000", seconds = "1";
+  std::vector<std::string> synchronies, rules = {"adagrad", "adagrad:per=row"};
+  bool sparse = false;
 };
 
 // The options after the checks that need no ranks.
@@ -66,6 +78,7 @@ struct ServerBenchRequest {
   Dtype dtype = Dtype::f32;
   int blocks = 9;
   std::vector<measure::ClockOptions> clocks = {};  // of each synchrony
+  std::vector<measure::SparseOptions> sparse = {};
 };
 // THROWS Error (misuse)
 ServerBenchRequest checked(const ServerBenchOptions& given);

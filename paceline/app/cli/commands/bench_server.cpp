@@ -1,4 +1,5 @@
-// `paceline bench server`: how fast the servers of a job are, beside the workers' own all_reduce.
+// `paceline bench server`: how fast the servers of a job are, beside the workers' own all_reduce,
+// and how many rows of sparse tables a second they serve.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -47,9 +48,15 @@ class ServerReport {
     print(clock_line(clocks_.back()));
   }
 
+  void add(const SparseRow& row) {
+    if (sparse_.empty()) print(sparse_head());
+    sparse_.push_back(row);
+    print(sparse_line(row));
+  }
+
   // Returns the exit code.
   int end() {
-    const std::string text = server_json(job_, rows_, clocks_);
+    const std::string text = server_json(job_, rows_, clocks_, sparse_);
     if (json_ == "-") fmt::print("{}", text);
     if (file_) file_->commit(text);
     std::int64_t errors = 0;
@@ -70,6 +77,7 @@ class ServerReport {
   std::optional<DurableFile> file_;
   std::vector<ServerRow> rows_;
   std::vector<ClockRow> clocks_;
+  std::vector<SparseRow> sparse_;
 };
 
 int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBenchRequest& request,
@@ -104,6 +112,12 @@ int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBench
   for (const measure::ClockOptions& clocks : request.clocks) {
     const measure::ClockFigures figures = measure::clocks_of_workers(job, clocks);
     if (report) report->add(clocks, figures);
+  }
+  for (const measure::SparseOptions& sparse : request.sparse) {
+    SparseRow row{.rule = sparse.rule, .ids = sparse.ids, .rows = sparse.rows};
+    on_rank_0(job, [&] { row.bare = measure::bare_sparse_rates(sparse); });
+    row.rates = measure::sparse_rates_of_workers(job, sparse);
+    if (report) report->add(row);
   }
   return report ? report->end() : 0;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "paceline/core/server/wire/declaration.h"
 #include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::server {
@@ -38,19 +37,34 @@ std::vector<int> workers_in(Bytes bytes) {
   return workers;
 }
 
-std::string describe(const SpecDifference& difference, const TableSpec& of, int one, int other) {
+// Reads a declaration. A failure (io) says that no worker sends such a message.
+Result<AnyTableSpec> spec_in(const Message& message) {
+  switch (static_cast<RegisterKind>(message.kind)) {
+    case RegisterKind::declare:
+      if (auto spec = parse_table_spec(message.payload); spec)
+        return AnyTableSpec(*std::move(spec));
+      else return spec.error();
+    case RegisterKind::declare_sparse:
+      if (auto spec = parse_sparse_table_spec(message.payload); spec)
+        return AnyTableSpec(*std::move(spec));
+      else return spec.error();
+    default: return Failure{Fault::io, "a message that no worker sends", {}};
+  }
+}
+
+std::string describe(const SpecDifference& difference, const AnyTableSpec& of, int one, int other) {
   return fmt::format(
       "the workers differ in the {} of table '{}': rank {} has {}, rank {} has {}; all workers "
       "make "
       "the same tables in the same order",
-      difference.setting, of.name, one, difference.one, other, difference.other);
+      difference.setting, name_of(of), one, difference.one, other, difference.other);
 }
 
 }  // namespace
 
 // --- a server's side ---
 
-std::optional<TableSpec> TableRegister::take_agreed() {
+std::optional<AnyTableSpec> TableRegister::take_agreed() {
   const std::lock_guard lock(mutex_);
   if (!is_agreed_ || taken_) return std::nullopt;
   taken_ = true;
@@ -84,9 +98,9 @@ Actions TableRegister::on_message(int from, const Message& message, Time) {
 
 Actions TableRegister::declare(int from, const Message& message) {
   if (message.kind == static_cast<std::uint32_t>(RegisterKind::ask)) return tell_missing(from);
-  auto spec = parse_table_spec(message.payload);
+  auto spec = spec_in(message);
   const bool is_early = declared_.contains(from);  // a worker waits for its answer first
-  if (!spec || is_early || message.kind != static_cast<std::uint32_t>(RegisterKind::declare)) {
+  if (!spec || is_early) {
     left_.insert(from);  // it is heard no more
     const std::string why = spec ? "a message that no worker sends" : spec.error().what;
     return {machine::Drop{from, {Fault::io, why, {from}}}};
@@ -112,7 +126,7 @@ std::optional<std::string> TableRegister::left_out() const {
       return fmt::format(
           "rank {} has left the job without making table '{}', which rank {} makes; all workers "
           "make the same tables in the same order",
-          worker, declared_.begin()->second.name, declared_.begin()->first);
+          worker, name_of(declared_.begin()->second), declared_.begin()->first);
   return std::nullopt;
 }
 
@@ -154,8 +168,10 @@ Message TableDeclarer::question() {
   return message_of(RegisterKind::ask);
 }
 
-Message TableDeclarer::declaration(const TableSpec& spec) {
-  return message_of(RegisterKind::declare, encode(spec));
+Message TableDeclarer::declaration(const AnyTableSpec& spec) {
+  const auto* const sparse = std::get_if<SparseTableSpec>(&spec);
+  return sparse ? message_of(RegisterKind::declare_sparse, encode(*sparse))
+                : message_of(RegisterKind::declare, encode(std::get<TableSpec>(spec)));
 }
 
 void TableDeclarer::expect_answers() {
@@ -208,8 +224,10 @@ Actions TableDeclarer::on_message(int from, const Message& message, Time) {
   const std::lock_guard lock(mutex_);
   const auto kind = static_cast<RegisterKind>(message.kind);
   if (from < first_)
-    return kind == RegisterKind::declare || kind == RegisterKind::ask ? tell_servers(message)
-                                                                      : Actions{};
+    return kind == RegisterKind::open || kind == RegisterKind::refused ||
+                   kind == RegisterKind::missing
+               ? Actions{}
+               : tell_servers(message);
   if (kind == RegisterKind::open) opened(from, message.payload);
   if (kind == RegisterKind::missing) lacking_[from] = workers_in(message.payload);
   if (kind == RegisterKind::refused && !failure_)

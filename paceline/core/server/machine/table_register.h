@@ -14,16 +14,17 @@
 
 #include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/server/table/table_spec.h"
+#include "paceline/core/server/sparse/any_table_spec.h"
 
 namespace paceline::server {
 
 enum class RegisterKind : std::uint32_t {
-  declare = 1,  // a worker to a server: a TableSpec (wire/declaration.h)
-  open,         // a server to the workers: the table is there, and its number (u32)
-  refused,      // a server to the workers: why it is not, as text
-  ask,          // a worker to a server that has not answered: for whom do you wait?
-  missing,      // the answer: the workers that have not declared the table (i32 each)
+  declare = 1,     // a worker to a server: a TableSpec (wire/declaration.h)
+  open,            // a server to the workers: the table is there, and its number (u32)
+  refused,         // a server to the workers: why it is not, as text
+  ask,             // a worker to a server that has not answered: for whom do you wait?
+  missing,         // the answer: the workers that have not declared the table (i32 each)
+  declare_sparse,  // as declare: a SparseTableSpec (sparse/any_table_spec.h)
 };
 
 // TableRegister is a server's side. It opens no table itself: the caller of take_agreed() does, and
@@ -35,7 +36,7 @@ class TableRegister final : public machine::Machine {
   TableRegister(int workers, int own) : workers_(workers), own_(own) {}
 
   // The table that all workers have declared, once.
-  std::optional<TableSpec> take_agreed();
+  std::optional<AnyTableSpec> take_agreed();
   bool has_agreed() const;
   bool all_have_left() const;  // nothing comes from any worker any more
   std::set<int> left() const;  // the workers that have left
@@ -54,7 +55,7 @@ class TableRegister final : public machine::Machine {
 
   const int workers_, own_;
   mutable std::mutex mutex_;                // guards all that follows
-  std::map<int, TableSpec> declared_;       // by worker: its word for the table that is to come
+  std::map<int, AnyTableSpec> declared_;    // by worker: its word for the table that is to come
   bool is_agreed_ = false, taken_ = false;  // all say the same; someone opens it
   std::optional<std::string> refusal_;      // of this table and of all that would follow
   std::set<int> left_;
@@ -68,7 +69,7 @@ class TableDeclarer final : public machine::Machine {
 
   // The message that declares a table when this machine hears it as from its own member; and the
   // one by which it asks the servers that have not answered for whom they wait.
-  static machine::Message declaration(const TableSpec& spec);
+  static machine::Message declaration(const AnyTableSpec& spec);
   static machine::Message question();
   // To be called before that message.
   void expect_answers();

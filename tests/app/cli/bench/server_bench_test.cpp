@@ -55,6 +55,19 @@ TEST(ServerReport, ItsJsonNamesTheJobInEachRow) {
   EXPECT_EQ(json[1].at("staleness_max"), 4);
 }
 
+TEST(ServerReport, RowsOfSparseTablesStandBesideTheTableAlone) {
+  const SparseRow row{.rule = "adagrad",
+                      .ids = 1000,
+                      .rows = 500,
+                      .rates = {.pulled = 2e6, .pushed = 1e6},
+                      .bare = {.pulled = 4e6, .pushed = 2.5e6}};
+  EXPECT_THAT(sparse_line(row), HasSubstr("0.50 x"));
+  EXPECT_THAT(sparse_line(row), HasSubstr("0.40 x"));
+  const auto json = nlohmann::json::parse(server_json({}, {}, {}, {row}));
+  EXPECT_EQ(json[0].at("operation"), "sparse");
+  EXPECT_EQ(json[0].at("bare_pushed_per_second"), 2.5e6);
+}
+
 using ::testing::HasSubstr;
 
 ServerBenchRequest server_request_of(const std::vector<std::string>& words) {
@@ -90,7 +103,20 @@ TEST(ServerBenchOptions, SayWhatIsMeasured) {
             -1);
 }
 
+TEST(ServerBenchOptions, SparseTablesAreMeasuredByRuleAndIds) {
+  const auto request = server_request_of(
+      {"--sparse", "--rows", "5000", "--ids", "10,100", "--rules", "sgd", "adam"});
+  EXPECT_TRUE(request.operations.empty());
+  ASSERT_EQ(request.sparse.size(), 4U);
+  EXPECT_EQ(request.sparse[1].ids, 100U);
+  EXPECT_EQ(request.sparse[2].rule, "adam");
+  EXPECT_EQ(request.sparse[3].rows, 5000U);
+}
+
 TEST(ServerBenchOptions, RefuseWhatCannotBeByName) {
+  EXPECT_THAT(server_refusal_of({"--sparse", "--rules", "rmsprop"}), HasSubstr("adagrad"));
+  EXPECT_THAT(server_refusal_of({"--sparse", "--ids", "0"}), HasSubstr("--ids"));
+  EXPECT_THAT(server_refusal_of({"--sparse", "--synchrony", "bsp"}), HasSubstr("--sparse"));
   EXPECT_THAT(server_refusal_of({"--operations", "pushpull"}), HasSubstr("push_pull"));
   EXPECT_THAT(server_refusal_of({"--dtype", "f16"}), HasSubstr("--dtype"));
   EXPECT_THAT(server_refusal_of({"--synchrony", "sspp"}), HasSubstr("ssp"));

@@ -16,7 +16,7 @@ using testing::SizeIs;
 constexpr int kDeclarers = 3, kKeeper = 3;
 
 Message declares(std::size_t elements) {
-  return TableDeclarer::declaration({.name = "w", .elements = elements});
+  return TableDeclarer::declaration(TableSpec{.name = "w", .elements = elements});
 }
 Message says(RegisterKind kind) {
   return {.kind = static_cast<std::uint32_t>(kind), .payload = {}};
@@ -39,14 +39,14 @@ TEST(TableRegister, AsksForATableOnceWhenAllHaveDeclaredItAndAnswersAllWhenItIsT
   }
   server.on_message(1, declares(7), {});
   ASSERT_TRUE(server.has_agreed());
-  EXPECT_EQ(server.take_agreed()->elements, 7u);
+  EXPECT_EQ(std::get<TableSpec>(*server.take_agreed()).elements, 7u);
   EXPECT_FALSE(server.has_agreed());
   EXPECT_FALSE(server.take_agreed());
   const Actions answers = server.on_message(kKeeper, says(RegisterKind::open), {});
   ASSERT_THAT(answers, SizeIs(kDeclarers));
   EXPECT_EQ(register_kind_of(answers.front()), RegisterKind::open);
   for (int worker = 0; worker < kDeclarers; ++worker) server.on_message(worker, declares(8), {});
-  EXPECT_EQ(server.take_agreed()->elements, 8u) << "the next one";
+  EXPECT_EQ(std::get<TableSpec>(*server.take_agreed()).elements, 8u) << "the next one";
 }
 
 TEST(TableRegister, WhateverTheOrderInWhichTheyComeBothSidesAreNamedByTheLowestRanks) {

@@ -1,0 +1,78 @@
+#include "paceline/core/server/sparse/any_table_spec.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "paceline/core/transport/frame/wire.h"
+
+namespace paceline::server {
+namespace {
+
+constexpr std::size_t kLongestSparseWord = 4096;
+
+std::vector<std::pair<std::string, std::string>> settings_of(const SparseTableSpec& spec) {
+  return {{"name", "'" + spec.name + "'"},
+          {"width", std::to_string(spec.width)},
+          {"dtype", std::string(name_of(spec.dtype))},
+          {"synchrony", spec.synchrony},
+          {"rule", spec.rule},
+          {"seed", std::to_string(spec.seed)},
+          {"spread", fmt::format("{}", spec.spread)}};
+}
+
+}  // namespace
+
+const std::string& name_of(const AnyTableSpec& spec) {
+  return std::visit([](const auto& one) -> const std::string& { return one.name; }, spec);
+}
+
+std::vector<std::byte> encode(const SparseTableSpec& spec) {
+  return transport::WireWriter()
+      .text(spec.name)
+      .integer(static_cast<std::uint64_t>(spec.width))
+      .integer(static_cast<std::uint8_t>(spec.dtype))
+      .text(spec.synchrony)
+      .text(spec.rule)
+      .integer(spec.seed)
+      .real(spec.spread)
+      .bytes();
+}
+
+Result<SparseTableSpec> parse_sparse_table_spec(Bytes bytes) {
+  transport::WireReader reader(bytes);
+  SparseTableSpec spec;
+  spec.name = reader.text(kLongestSparseWord);
+  spec.width = reader.integer<std::uint64_t>();
+  const auto dtype = reader.integer<std::uint8_t>();
+  spec.synchrony = reader.text(kLongestSparseWord);
+  spec.rule = reader.text(kLongestSparseWord);
+  spec.seed = reader.integer<std::uint64_t>();
+  spec.spread = reader.real();
+  for (const Dtype known : {Dtype::f32, Dtype::f64}) {
+    if (dtype != static_cast<std::uint8_t>(known)) continue;
+    spec.dtype = known;
+    if (reader.ok_and_empty()) return spec;
+  }
+  return Failure{
+      Fault::io, "a malformed declaration of a sparse table: a bug, please report it", {}};
+}
+
+std::optional<SpecDifference> first_difference(const AnyTableSpec& one, const AnyTableSpec& other) {
+  if (one.index() != other.index()) {
+    const auto kind = [](const AnyTableSpec& spec) {
+      return std::string(spec.index() == 0 ? "a table of numbers" : "a sparse table");
+    };
+    return SpecDifference{"kind", kind(one), kind(other)};
+  }
+  if (const auto* const dense = std::get_if<TableSpec>(&one))
+    return first_difference(*dense, std::get<TableSpec>(other));
+  const auto left = settings_of(std::get<SparseTableSpec>(one)),
+             right = settings_of(std::get<SparseTableSpec>(other));
+  for (std::size_t i = 0; i < left.size(); ++i)
+    if (left[i].second != right[i].second)
+      return SpecDifference{left[i].first, left[i].second, right[i].second};
+  return std::nullopt;
+}
+
+}  // namespace paceline::server

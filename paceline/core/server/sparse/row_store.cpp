@@ -1,0 +1,104 @@
+#include "paceline/core/server/sparse/row_store.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+namespace paceline::server {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kFirstIndex = 64;  // entries
+constexpr std::size_t kSmallChunks = 4;  // of each arc, before whole pages of 2 MiB are taken
+constexpr std::size_t kTagBits = 32;
+
+// Large memory begins at a huge page, and asks for such pages where that wastes little.
+void* take(std::size_t bytes, bool huge) {
+  const std::size_t alignment = bytes >= kHugePage ? kHugePage : sizeof(std::max_align_t) * 2;
+  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+  void* const memory = std::aligned_alloc(alignment, whole);
+  if (memory == nullptr) throw std::bad_alloc();
+  if (huge && bytes >= kHugePage) madvise(memory, whole, MADV_HUGEPAGE);
+  return memory;
+}
+
+}  // namespace
+
+RowStore::RowStore(std::size_t row_bytes) : row_bytes_(row_bytes) {
+  constexpr std::size_t kAlignment = 4;
+  const std::size_t bytes = sizeof(std::uint64_t) + row_bytes;
+  stride_ = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  chunk_rows_ = std::max<std::size_t>(kHugePage / stride_, 1);
+  chunk_shift_ = static_cast<std::size_t>(std::bit_width(chunk_rows_ - 1));
+  mask_ = kFirstIndex - 1;
+  index_.reset(static_cast<std::uint64_t*>(take(kFirstIndex * sizeof(std::uint64_t), false)));
+  std::memset(index_.get(), 0, kFirstIndex * sizeof(std::uint64_t));
+}
+
+std::size_t RowStore::memory() const {
+  return (mask_ + 1) * sizeof(std::uint64_t) + chunks_.size() * stride_ * chunk_rows_;
+}
+
+const std::byte* RowStore::fetch_row(std::uint64_t hash) const {
+  for (std::size_t i = home(hash);; i = (i + 1) & mask_) {
+    const std::uint64_t entry = index_[i];
+    if (entry == 0) return nullptr;
+    if (static_cast<std::uint32_t>(entry) != tag_of(hash)) continue;
+    constexpr std::size_t kLine = 64;
+    const std::byte* const row = place((entry >> kTagBits) - 1);
+    for (std::size_t at = 0; at < stride_; at += kLine) __builtin_prefetch(row + at, 1);
+    __builtin_prefetch(row + stride_ - 1, 1);
+    return row + sizeof(std::uint64_t);
+  }
+}
+
+const std::byte* RowStore::find(std::uint64_t id, std::uint64_t hash) const {
+  for (std::size_t i = home(hash);; i = (i + 1) & mask_) {
+    const std::uint64_t entry = index_[i];
+    if (entry == 0) return nullptr;
+    if (static_cast<std::uint32_t>(entry) != tag_of(hash)) continue;
+    const std::byte* const row = place((entry >> kTagBits) - 1);
+    std::uint64_t own = 0;
+    std::memcpy(&own, row, sizeof own);
+    if (own == id) return row + sizeof own;
+  }
+}
+
+std::byte* RowStore::add(std::uint64_t id, std::uint64_t hash) {
+  if ((rows_ + 1) * 4 > (mask_ + 1) * 3) grow_index();
+  if (rows_ == chunks_.size() * chunk_rows_)
+    chunks_.emplace_back(static_cast<std::byte*>(
+        take(std::max(kHugePage, stride_), chunks_.size() >= kSmallChunks)));
+  std::size_t i = home(hash);
+  while (index_[i] != 0) i = (i + 1) & mask_;
+  const std::size_t position = position_of(rows_++);
+  index_[i] = static_cast<std::uint64_t>(position + 1) << kTagBits | tag_of(hash);
+  std::byte* const row = place(position);
+  std::memcpy(row, &id, sizeof id);
+  return row + sizeof id;
+}
+
+std::uint64_t RowStore::id_of(std::size_t row) const {
+  std::uint64_t id = 0;
+  std::memcpy(&id, place(position_of(row)), sizeof id);
+  return id;
+}
+
+void RowStore::grow_index() {
+  const std::size_t entries = (mask_ + 1) * 2;
+  const Memory<std::uint64_t> old = std::move(index_);
+  const std::size_t old_entries = std::exchange(mask_, entries - 1) + 1;
+  const std::size_t bytes = entries * sizeof(std::uint64_t);
+  index_.reset(static_cast<std::uint64_t*>(take(bytes, true)));
+  std::memset(index_.get(), 0, bytes);
+  for (std::size_t at = 0; at < old_entries; ++at) {
+    if (old[at] == 0) continue;
+    std::size_t i = static_cast<std::uint32_t>(old[at]) & mask_;
+    while (index_[i] != 0) i = (i + 1) & mask_;
+    index_[i] = old[at];
+  }
+}
+
+}  // namespace paceline::server

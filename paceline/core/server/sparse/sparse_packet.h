@@ -1,0 +1,74 @@
+// SparsePacket: what workers and servers of a sparse table say to each other, and its form in
+// bytes.
+//
+// A packet is a header of 40 bytes {share 4, flags 4, number 8, sequence 8, clock 8, count 8} and
+// what its kind brings. Pushes and pulls name a list of ids: its hash (8 bytes), and with the flag
+// kHasIds the ids (8 bytes each, ascending, `count` of them). Pushes bring before it their weight
+// and rate (8 bytes each), and behind it `count` rows; rows and exported rows bring `count` rows.
+// Those for whom a share waits are numbers (4 bytes each); failures are a text. All is
+// little-endian. The kind is that of the machine's message. parse() trusts nothing: it never reads
+// or allocates beyond the message that came.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/core/base/bytes.h"
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/server/sparse/sparse_rows.h"
+
+namespace paceline::server {
+
+enum class SparseKind : std::uint32_t {
+  // A worker says these to a share; in brackets, its meaning of the header's fields.
+  begin = 32,  // does the share mean the same table? [sequence: fingerprint]
+  push,        // [number: 1, 2, ... of this worker; clock: stamp]
+  pull,        // [number: of the pull; sequence: own pushes that it needs; clock: least clock]
+  rest,        // pushes no more until all workers do [number: of the rest; sequence: own pushes]
+  leave,
+  ask,  // whom do you wait for? [number: of the question]
+  // A share says these to a worker.
+  begun,    // [clock: the share's]
+  taken,    // [number: own pushes up to this one are decided; clock: the share's]
+  rows,     // [number: of the pull; clock: of the rows]
+  unknown,  // send it again with its ids [flags: 0 a pull, 1 a push; number: of it]
+  rested,   // all have [number: of the rest; sequence: rows that are stored; clock: at which all
+            // workers go on; count: steps of the rule]
+  left,
+  missing,  // whom the share waits for [number: of the question; clock: where it lacks a push,
+            // or -1 where it lacks rests; count: members]
+  failed,   // what the table has ended with, as text
+};
+
+struct SparsePacket {
+  static constexpr std::uint32_t kHasIds = 1;  // a flag
+
+  SparseKind kind = SparseKind::failed;
+  std::uint32_t share = 0;
+  std::uint32_t flags = 0;
+  std::uint64_t number = 0;
+  std::uint64_t sequence = 0;
+  std::int64_t clock = 0;
+  std::uint64_t count = 0;  // where the packet names a list: ids in it
+  double weight = 1;        // of a push
+  double rate = 0;
+  std::uint64_t list = 0;  // the list's hash
+  SharedIds ids = {};      // with kHasIds
+  Bytes rows = {};         // they lie elsewhere; of a packet that was read, in its message
+  std::vector<std::int32_t> members = {};
+  std::string text = {};
+
+  ListKey key() const { return {list, count}; }
+};
+
+inline constexpr std::size_t kSparseHeader = 40;
+
+machine::Message encode(const SparsePacket& packet);
+// The same, with `row_bytes` more for rows, which the caller writes: they are its last bytes.
+machine::Message encode_without_rows(const SparsePacket& packet, std::size_t row_bytes);
+
+// A failure (io) says what is wrong with the bytes.
+Result<SparsePacket> parse_sparse_packet(const machine::Message& message, const SparseShape& shape);
+
+}  // namespace paceline::server

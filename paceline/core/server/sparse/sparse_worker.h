@@ -1,0 +1,136 @@
+// SparseWorker: a worker's side of a sparse table. It pulls the rows of lists of ids, and pushes
+// gradients to them.
+//
+// A pull may be ahead: made before the push of this clock, it is answered by the rule of the clock
+// after it. On networks that lose messages it sends again whatever has no answer, and takes answers
+// that come twice once. It keeps each push until it is answered, so it can send it again with its
+// ids when a share does not know the list that it named by its hash.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "paceline/core/coordination/awaited.h"
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/server/sparse/sparse_packet.h"
+
+namespace paceline::server {
+
+struct SparseWorkerOptions {
+  machine::Time resend_after = {};  // zero: the network loses nothing
+};
+
+// It tells what came of the lists that its requests named.
+struct SparseTraffic {
+  std::uint64_t lists = 0;      // sent as ids
+  std::uint64_t hashes = 0;     // sent as a hash alone
+  std::uint64_t unknown = 0;    // of these: that the share did not know
+  std::uint64_t ids_saved = 0;  // that hashes stood for
+};
+
+// It reads the shape, which must outlive it. THREAD: one.
+class SparseWorker {
+ public:
+  SparseWorker(const SparseShape& shape, int member, const SparseWorkerOptions& options,
+               std::uint32_t timer);
+
+  // --- what the worker does; each returns what is to be sent ---
+
+  machine::Actions start(machine::Time now);
+  // Begins a pull, whose number is last_pull(). `ahead`: for the clock after the next push.
+  // REQUIRES: can_pull().
+  machine::Actions pull(SharedPlan plan, bool ahead);
+  // The rows are those of the plan's shares. It ends this clock. REQUIRES: can_push().
+  machine::Actions push(SharedPlan plan, std::vector<std::vector<std::byte>> rows, double weight,
+                        double rate);
+  // Pushes nothing more until all workers rest; then all pushes are in the rows, and all go on at
+  // one clock.
+  machine::Actions rest();
+  machine::Actions leave();
+
+  // Asks each share that owes this worker something whom it waits for.
+  machine::Actions ask();
+  bool has_heard() const;  // all that were asked have answered
+  coordination::Awaited awaited() const;
+  std::uint64_t movement() const { return heard_; }
+
+  // --- what has come of it ---
+
+  bool has_begun() const { return to_begin_ == 0; }
+  bool may_push() const;  // the shares are not too far behind its clock
+  bool can_push() const;  // and its window has room
+  bool can_pull() const { return pulls_.size() < static_cast<std::size_t>(kWindow); }
+  std::uint64_t pushes() const { return pushes_; }
+  std::uint64_t answered() const;  // by all shares: pushes up to this one
+  std::uint64_t last_pull() const { return last_pull_; }
+  bool has_pulled(std::uint64_t pull) const;
+  // Writes the rows of a pull, one for each id of its plan, and forgets it. REQUIRES: has_pulled().
+  void take_rows(std::uint64_t pull, MutableBytes rows);
+  void forget(std::uint64_t pull) { pulls_.erase(pull); }
+  bool has_rested() const { return to_rest_ == 0; }
+  bool has_left() const { return to_leave_ == 0; }
+  std::int64_t clock() const { return clock_; }
+  std::uint64_t rows_stored() const;  // by all shares, at the last rest
+  const SparseTraffic& traffic() const { return traffic_; }
+  const std::optional<Failure>& failure() const { return failure_; }
+
+  // --- machine ---
+
+  machine::Actions on_packet(int from, const SparsePacket& packet);
+  machine::Actions on_timer(machine::Time now);
+  machine::Actions on_lost(int peer);
+
+ private:
+  struct Push {
+    SharedPlan plan;
+    std::vector<std::byte> rows;
+    std::int64_t stamp = 0;
+    double weight = 1, rate = 0;
+  };
+  struct Pull {
+    SharedPlan plan;
+    std::int64_t least = 0;
+    std::uint64_t own = 0;
+    std::vector<std::optional<std::vector<std::byte>>> rows;  // by share
+  };
+  // The state of one share here.
+  struct Side {
+    std::uint64_t answered = 0;
+    std::int64_t clock = 0;                // the highest that it has told
+    std::map<std::uint64_t, Push> pushes;  // unanswered, by number
+    ListCache lists;                       // that it knows, unless it has lost them
+    bool is_beginning = false, is_resting = false, is_leaving = false;
+    std::uint64_t rows = 0;
+    bool is_asked = false;                // by the last question
+    std::optional<SparsePacket> missing;  // its answer
+  };
+
+  bool is_owed(std::size_t share) const;
+  void name_list(std::size_t share, const IdPlan& plan, bool in_full, SparsePacket& packet);
+  void send_push(std::size_t share, std::uint64_t number, bool in_full);
+  void send_pull(std::size_t share, std::uint64_t number, bool in_full);
+  void send(std::size_t share, SparsePacket packet);
+  void send_again(std::size_t share);
+  void answer(Side& side, const SparsePacket& packet);
+  void rows(std::size_t share, const SparsePacket& packet);
+  void rested(Side& side, const SparsePacket& packet);
+  machine::Actions take();
+
+  const SparseShape& shape_;
+  const int member_;
+  const SparseWorkerOptions options_;
+  const std::uint32_t timer_;
+  std::vector<Side> sides_;  // by share
+  std::map<std::uint64_t, Pull> pulls_;
+  std::uint64_t pushes_ = 0, last_pull_ = 0, rest_ = 0, question_ = 0;  // numbers
+  std::int64_t clock_ = 0;
+  std::size_t to_begin_ = 0, to_rest_ = 0, to_leave_ = 0;  // shares
+  std::uint64_t heard_ = 0;                                // packets
+  SparseTraffic traffic_;
+  std::optional<Failure> failure_;
+  machine::Actions actions_;  // of the present event
+};
+
+}  // namespace paceline::server

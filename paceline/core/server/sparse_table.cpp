@@ -1,0 +1,300 @@
+#include "paceline/core/server/sparse_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <list>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/log.h"
+#include "paceline/core/coordination/machine_run.h"
+#include "paceline/core/server/declaring.h"
+#include "paceline/core/server/made_tables.h"
+#include "paceline/core/server/sparse/sparse_machine.h"
+
+namespace paceline::server {
+namespace {
+
+using machine::Actions;
+using machine::Time;
+
+TableMembers sparse_members(const Job& job, const std::optional<TableMembers>& given) {
+  if (given) return *given;
+  return job.servers() > 0 ? TableMembers::of_servers(job.world_size(), job.servers())
+                           : TableMembers::of_ranks(job.world_size());
+}
+
+}  // namespace
+
+class SparseTable::Impl {
+ public:
+  Impl(Job& job, SparseShape of, std::uint32_t number, std::shared_ptr<const void> taken)
+      : shape(std::move(of)),
+        taken_name(std::move(taken)),
+        machine(shape, job.rank()),
+        run(job, number, shape.members.all(), machine) {}
+
+  // Carries out on the driver what the worker does, and returns when it is sent.
+  void perform(const char* what, SparseMachine::Work work) {
+    run.links().reactor->check_may_wait(text_of(what));
+    do_on_driver(std::move(work));
+    check(what);
+  }
+  void do_on_driver(SparseMachine::Work work) {
+    machine.do_work(std::move(work));
+    run.carry_out({.kind = SparseMachine::kWork});
+  }
+
+  // Throws what ends all calls, if anything has.
+  void check(const char* what) const {
+    const auto named = [&](Failure failure) {
+      failure.what = fmt::format("{}: {}", text_of(what), failure.what);
+      return Error(std::move(failure));
+    };
+    try {
+      job::check_alive(run.links());
+    } catch (const Error& error) {
+      throw named(error.failure());
+    }
+    auto found = machine.failure();
+    if (!found) return;
+    Failure failure = run.cause_of(*std::move(found));
+    throw failure.fault == Fault::peer_lost ? named(std::move(failure)) : Error(std::move(failure));
+  }
+  std::string text_of(const char* what) const {
+    return fmt::format("{} of sparse table '{}'", what, shape.spec.name);
+  }
+
+  // Waits until the worker's side is as `holds` says.
+  template <typename Holds>
+  void wait_for(const char* what, const Holds& holds) {
+    const auto of_worker = [this](const auto& look) {
+      return [this, look] { return std::as_const(machine).look(look); };
+    };
+    wait(what, of_worker(holds),
+         {.ask = [this] { do_on_driver([](SparseWorker& worker, Time) { return worker.ask(); }); },
+          .are_answered = of_worker([](const auto& worker) { return worker.has_heard(); }),
+          .awaited = of_worker([](const auto& worker) { return worker.awaited(); }),
+          .movement =
+              [this] {
+                return run.pieces() +
+                       machine.look([](const auto& worker) { return worker.movement(); });
+              }});
+  }
+  // Waits until the workers that this rank serves have left.
+  void wait_for_workers() {
+    const auto awaited = [this] {
+      coordination::Awaited those;
+      for (const int member : machine.served()) those.lacks(member, "ended it");
+      return those;
+    };
+    wait("the end", [this] { return !machine.serves_members(); },
+         {.ask = [] {},
+          .are_answered = [] { return true; },
+          .awaited = awaited,
+          .movement = [this] { return machine.served().size(); }});
+  }
+  void wait(const char* what, const std::function<bool()>& done,
+            const coordination::Questions& questions) {
+    const auto is_over = [&] { return done() || machine.failure(); };
+    run.wait_and_ask(text_of(what), is_over, questions);
+    if (!done()) check(what);
+  }
+
+  void check_worker(const char* what) const {
+    PACELINE_CHECK(machine.is_worker(), "{}: this rank only serves sparse table '{}'", what,
+                   shape.spec.name);
+  }
+  void check(const char* what, std::size_t ids, const ConstBuffer& buffer) const {
+    check_worker(what);
+    PACELINE_CHECK(buffer.count == ids * shape.spec.width && buffer.dtype == shape.spec.dtype &&
+                       buffer.memory.kind == Memory::Kind::host,
+                   "{}: {} ids of sparse table '{}' have {} elements of {} in host memory, and the "
+                   "buffer has {} of {}",
+                   what, ids, shape.spec.name, ids * shape.spec.width, name_of(shape.spec.dtype),
+                   buffer.count, name_of(buffer.dtype));
+  }
+
+  // A pull and the push after it have the same ids, so that the last few plans are made once.
+  SharedPlan plan_for(std::span<const std::int64_t> ids) {
+    const auto is_same = [&](const SharedPlan& plan) {
+      return std::ranges::equal(plan->given, ids);
+    };
+    const auto known = std::ranges::find_if(plans, is_same);
+    if (known != plans.end()) return *known;
+    constexpr std::size_t kMostPlans = 4;
+    if (plans.size() == kMostPlans) plans.pop_front();
+    plans.push_back(plan_of(ids, shape));
+    return plans.back();
+  }
+
+  // Returns the number of a new pull.
+  std::uint64_t begin_pull(const char* what, const SharedPlan& plan, bool is_ahead) {
+    forget_stale();
+    perform(what, [&](SparseWorker& worker, Time) { return worker.pull(plan, is_ahead); });
+    return machine.look([](const auto& worker) { return worker.last_pull(); });
+  }
+  // Rows that were fetched for a step which is over.
+  void forget_stale() {
+    machine.look([this](SparseWorker& worker) {
+      std::erase_if(ahead, [&](const Ahead& one) {
+        if (one.clock >= worker.clock()) return false;
+        worker.forget(one.pull);
+        return true;
+      });
+    });
+  }
+  std::optional<std::uint64_t> take_ahead(const SharedPlan& plan) {
+    const std::int64_t clock = machine.look([](const auto& worker) { return worker.clock(); });
+    const auto found = std::ranges::find_if(ahead, [&](const Ahead& one) {
+      return one.clock == clock && one.plan->given == plan->given;
+    });
+    if (found == ahead.end()) return std::nullopt;
+    const std::uint64_t pull = found->pull;
+    ahead.erase(found);
+    figures.rows_ahead += plan->given.size();
+    return pull;
+  }
+  void wait_for_rows(const char* what, std::uint64_t pull, MutableBytes rows) {
+    wait_for(what, [pull](const auto& worker) { return worker.has_pulled(pull); });
+    machine.look([&](SparseWorker& worker) { worker.take_rows(pull, rows); });
+  }
+  // The slowest worker may be so far behind that a push must wait. An empty pull waits for it.
+  void wait_until_may_push() {
+    if (machine.look([](const auto& worker) { return worker.may_push(); })) return;
+    wait_for_rows("push", begin_pull("push", plan_for({}), false), {});
+  }
+
+  struct Ahead {
+    std::uint64_t pull = 0;
+    std::int64_t clock = 0;  // at which they are read
+    SharedPlan plan;
+  };
+
+  const SparseShape shape;
+  std::shared_ptr<const void> taken_name;  // until the table ends; Answers may outlive it
+  std::list<SharedPlan> plans;
+  std::list<Ahead> ahead;
+  SparseFigures figures;
+  SparseMachine machine;
+  coordination::MachineRun run;
+  const int exceptions = std::uncaught_exceptions();
+};
+
+// No packet comes where the table is not there yet: the barrier makes sure of that among ranks;
+// elsewhere servers only answer, and have the table before its workers.
+SparseTable::SparseTable(Job& job, const SparseTableSpec& spec,
+                         const std::optional<TableMembers>& members) {
+  PACELINE_CHECK(job.role() == Role::worker,
+                 "sparse table '{}': a server makes no tables; it gets the workers' by "
+                 "paceline::serve(job)",
+                 spec.name);
+  SparseShape shape = shape_of(spec, sparse_members(job, members)).value();
+  const auto made = MadeTables::of(job);
+  auto name = made->take(spec.name);
+  const bool by_servers = job.servers() > 0 && !members;
+  const std::uint32_t number =
+      by_servers ? declare(job, spec) : made->number_among_ranks(spec.name);
+  impl_ = std::make_shared<Impl>(job, std::move(shape), number, std::move(name));
+  if (!by_servers) job.world().barrier().wait();
+  if (!impl_->machine.is_worker()) return;
+  impl_->perform("the making", [](SparseWorker& worker, Time now) { return worker.start(now); });
+  impl_->wait_for("the making", [](const auto& worker) { return worker.has_begun(); });
+}
+
+// A worker that unwinds says nothing: its end tells the others.
+SparseTable::~SparseTable() {
+  Impl& impl = *impl_;
+  if (std::uncaught_exceptions() > impl.exceptions) return;
+  try {
+    if (impl.machine.is_worker()) {
+      impl.perform("the end", [](SparseWorker& worker, Time) { return worker.leave(); });
+      impl.wait_for("the end", [](const auto& worker) { return worker.has_left(); });
+    }
+    impl.wait_for_workers();
+  } catch (const Error& error) {  // the others have ended, or hear of this end
+    if (error.fault() == Fault::timed_out) warn(error.what());
+  }
+  impl.taken_name.reset();
+}
+
+const SparseTableSpec& SparseTable::spec() const {
+  return impl_->shape.spec;
+}
+
+double SparseTable::rate() const {
+  return impl_->shape.settings.front();
+}
+
+bool SparseTable::is_worker() const {
+  return impl_->machine.is_worker();
+}
+
+Answer SparseTable::pull(std::span<const std::int64_t> ids, Buffer rows) {
+  impl_->check("pull", ids.size(), rows);
+  const SharedPlan plan = impl_->plan_for(ids);
+  impl_->figures.rows_pulled += ids.size();
+  std::optional<std::uint64_t> number = impl_->take_ahead(plan);
+  if (!number) number = impl_->begin_pull("pull", plan, false);
+  return Answer([impl = impl_, number = *number, rows] {
+    impl->wait_for_rows("pull", number, rows.bytes());
+  });
+}
+
+void SparseTable::prefetch(std::span<const std::int64_t> ids) {
+  impl_->check_worker("prefetch");
+  const SharedPlan plan = impl_->plan_for(ids);
+  const std::uint64_t pull = impl_->begin_pull("prefetch", plan, true);
+  impl_->ahead.push_back({pull, clock() + 1, plan});
+}
+
+Answer SparseTable::push(std::span<const std::int64_t> ids, ConstBuffer gradients,
+                         const SparsePushOptions& options) {
+  impl_->check("push", ids.size(), gradients);
+  PACELINE_CHECK(std::isfinite(options.weight) && options.weight >= 0,
+                 "push: its weight is {}: it is a finite number of at least 0", options.weight);
+  const double own_rate = options.rate.value_or(rate());
+  PACELINE_CHECK(std::isfinite(own_rate) && own_rate >= 0,
+                 "push: its rate is {}: it is a finite number of at least 0", own_rate);
+  const SharedPlan plan = impl_->plan_for(ids);
+  impl_->figures.rows_pushed += ids.size();
+  impl_->wait_until_may_push();
+  impl_->wait_for("push", [](const auto& worker) { return worker.can_push(); });
+  impl_->perform("push", [&](SparseWorker& worker, Time) {
+    return worker.push(plan, summed_rows(*plan, gradients.bytes(), impl_->shape), options.weight,
+                       own_rate);
+  });
+  const auto number = impl_->machine.look([](const auto& worker) { return worker.pushes(); });
+  return Answer([impl = impl_, number] {
+    impl->wait_for("push", [=](const auto& worker) { return worker.answered() >= number; });
+  });
+}
+
+Answer SparseTable::rest() {
+  impl_->check_worker("rest");
+  impl_->perform("rest", [](SparseWorker& worker, Time) { return worker.rest(); });
+  return Answer([impl = impl_] {
+    impl->wait_for("rest", [](const auto& worker) { return worker.has_rested(); });
+  });
+}
+
+std::int64_t SparseTable::clock() const {
+  return impl_->machine.look([](const auto& worker) { return worker.clock(); });
+}
+
+SparseFigures SparseTable::figures() const {
+  SparseFigures all = impl_->figures;
+  impl_->machine.look([&all](const auto& worker) {
+    const SparseTraffic& traffic = worker.traffic();
+    all.lists = traffic.lists;
+    all.hashes = traffic.hashes;
+    all.unknown = traffic.unknown;
+    all.ids_saved = traffic.ids_saved;
+    all.rows = worker.rows_stored();
+  });
+  return all;
+}
+
+}  // namespace paceline::server

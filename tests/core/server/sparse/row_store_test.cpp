@@ -1,0 +1,59 @@
+#include "paceline/core/server/sparse/row_store.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "paceline/core/server/sparse/sparse_spec.h"
+#include "tests/support/seed.h"
+
+namespace paceline::server {
+namespace {
+
+TEST(RowStore, HoldsWhatAMapHoldsThroughAllItsGrowth) {
+  SeededNumbers numbers(test::seed(3100000));
+  RowStore store(12);
+  std::map<std::uint64_t, std::uint64_t> map;
+  for (int number = 0; number < 300'000; ++number) {
+    const std::uint64_t id = numbers.below(200'000) * 0x1000003, hash = hash_of_id(id);
+    std::byte* row = store.find(id, hash);
+    ASSERT_EQ(row != nullptr, map.contains(id));
+    if (row == nullptr) row = store.add(id, hash);
+    map[id] = numbers.next();
+    std::memcpy(row, &map[id], sizeof(std::uint64_t));
+  }
+  ASSERT_EQ(store.rows(), map.size());
+  for (std::size_t i = 0; i < store.rows(); ++i) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, store.at(i), sizeof value);
+    ASSERT_EQ(value, map.at(store.id_of(i)));
+    ASSERT_EQ(store.at(i), store.find(store.id_of(i), hash_of_id(store.id_of(i))));
+  }
+}
+
+// Hashes of which only the upper bits differ lie in one place of the index.
+TEST(RowStore, TellsIdsOfOneHashApart) {
+  RowStore store(8);
+  for (std::uint64_t id = 0; id < 1000; ++id) {
+    ASSERT_EQ(store.find(id, 7), nullptr);
+    std::memcpy(store.add(id, 7), &id, sizeof id);
+  }
+  for (std::uint64_t id = 0; id < 1000; ++id) {
+    std::uint64_t value = 0;
+    ASSERT_NE(store.find(id, 7), nullptr);
+    std::memcpy(&value, store.find(id, 7), sizeof value);
+    EXPECT_EQ(value, id);
+  }
+}
+
+TEST(RowStore, RowsNeverMoveAndTheIndexIsSmallBesideThem) {
+  RowStore store(68);
+  const std::byte* const first = store.add(1, hash_of_id(1));
+  constexpr std::uint64_t kRows = 200'000;
+  for (std::uint64_t id = 2; id <= kRows; ++id) store.add(id, hash_of_id(id));
+  EXPECT_EQ(store.find(1, hash_of_id(1)), first);
+  EXPECT_LT(store.memory(), kRows * (8 + 68 + 24) + (std::size_t{2} << 20));
+}
+
+}  // namespace
+}  // namespace paceline::server

@@ -1,0 +1,173 @@
+#include "paceline/core/server/sparse/share_value.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/server/sparse/sparse_world.h"
+#include "tests/support/seed.h"
+
+namespace paceline::server {
+namespace {
+
+using test::SparseWork;
+
+// Applies the work under bsp to the shares of so many servers, and returns the rows of all ids. At
+// half of the steps the rows may move to shares of another number of servers.
+template <typename T>
+class AppliedWork {
+ public:
+  AppliedWork(const SparseWork& work, const SparseTableSpec& spec, int servers)
+      : work_(work), spec_(spec) {
+    open(servers);
+  }
+
+  void step(std::int64_t step) {
+    std::vector<std::vector<SparsePush>> pushes(shape_->servers());
+    for (int worker = 0; worker < work_.workers; ++worker) {
+      const SharedPlan plan = plan_of(work_.ids(worker, step), *shape_);
+      const std::vector<T> gradient = work_.gradient(worker, step, read(*plan));
+      auto rows = summed_rows(*plan, std::as_bytes(std::span(gradient)), *shape_);
+      for (std::size_t share = 0; share < rows.size(); ++share)
+        pushes[share].push_back({.worker = worker,
+                                 .stamp = step,
+                                 .weight = work_.weight(worker),
+                                 .rate = shape_->settings.front(),
+                                 .rows = {plan->shares[share].ids, std::move(rows[share])}});
+    }
+    for (std::size_t share = 0; share < shares_.size(); ++share)
+      shares_[share].apply(shares_[share].step_of(std::move(pushes[share])));
+  }
+
+  void move_to(int servers) {
+    const auto old_shape = std::move(shape_);
+    const auto old = std::move(shares_);
+    open(servers);
+    for (const ShareValue& share : old)
+      for (const RowStore& arc : share.arcs())
+        for (std::size_t row = 0; row < arc.rows(); ++row) {
+          ShareChange change{.kind = ShareChange::Kind::store, .rule_steps = share.rule_steps()};
+          const std::byte* const at = arc.at(row);
+          change.pushes.push_back({.rows = {std::make_shared<const IdList>(IdList{arc.id_of(row)}),
+                                            {at, at + arc.row_bytes()}}});
+          shares_[shape_->share_of(hash_of_id(arc.id_of(row)))].apply(std::move(change));
+        }
+  }
+
+  std::vector<T> read(const IdPlan& plan) const {
+    std::vector<std::vector<T>> lists;
+    for (std::size_t share = 0; share < shares_.size(); ++share) {
+      lists.emplace_back(plan.shares[share].ids->size() * work_.width);
+      shares_[share].read(*plan.shares[share].ids,
+                          reinterpret_cast<std::byte*>(lists.back().data()));
+    }
+    std::vector<T> rows;
+    for (const auto& [share, number] : plan.places)
+      for (std::size_t at = 0; at < work_.width; ++at)
+        rows.push_back(lists[share][number * work_.width + at]);
+    return rows;
+  }
+  std::vector<T> all() const { return read(*plan_of(SparseWork::all_ids(), *shape_)); }
+  const SparseShape& shape() const { return *shape_; }
+  std::size_t stored() const {
+    std::size_t all = 0;
+    for (const ShareValue& share : shares_) all += share.rows();
+    return all;
+  }
+
+ private:
+  void open(int servers) {
+    shape_ = std::make_unique<SparseShape>(
+        shape_of(spec_, TableMembers::of_servers(work_.workers, servers)).value());
+    shares_.clear();
+    for (int i = 0; i < servers; ++i) shares_.emplace_back(*shape_);
+  }
+
+  const SparseWork work_;
+  const SparseTableSpec spec_;
+  std::unique_ptr<SparseShape> shape_;
+  std::vector<ShareValue> shares_;
+};
+
+template <typename T>
+std::vector<T> applied(const SparseWork& work, const std::string& rule, int servers,
+                       int then_on = 0) {
+  AppliedWork<T> world(
+      work, {.name = "u", .width = work.width, .dtype = dtype_of<T>(), .rule = rule, .seed = 3},
+      servers);
+  for (int step = 0; step < work.steps; ++step) {
+    if (then_on > 0 && 2 * step == work.steps) world.move_to(then_on);
+    world.step(step);
+  }
+  return world.all();
+}
+
+template <typename T>
+void expect_bits_of_a_dense_table(const std::string& rule) {
+  const SparseWork work{.seed = test::seed(3130000), .workers = 5, .steps = 20};
+  const SparseShape shape =
+      shape_of(
+          SparseTableSpec{
+              .name = "u", .width = work.width, .dtype = dtype_of<T>(), .rule = rule, .seed = 3},
+          TableMembers::of_servers(1, 1))
+          .value();
+  EXPECT_EQ(applied<T>(work, rule, 2), work.dense<T>(shape)) << rule;
+}
+
+TEST(ShareValue, HasTheBitsOfADenseTableUnderRulesThatLeaveUnpushedRowsAlone) {
+  for (const char* rule : {"adagrad:rate=0.1", "adagrad:rate=0.1,rate_decay=0.5", "sgd:rate=0.1"}) {
+    expect_bits_of_a_dense_table<float>(rule);
+    expect_bits_of_a_dense_table<double>(rule);
+  }
+}
+
+TEST(ShareValue, HasTheSameBitsOnAnyNumberOfServersAndWhenRowsMoveBetweenThem) {
+  const SparseWork work{.seed = test::seed(3140000), .steps = 20};
+  for (const char* rule : {"adagrad", "adagrad:per=row", "sgd", "adam"}) {
+    const auto one = applied<float>(work, rule, 1);
+    for (const int servers : {2, 3, 7}) {
+      EXPECT_EQ(applied<float>(work, rule, servers), one) << rule << ", " << servers;
+      EXPECT_EQ(applied<float>(work, rule, servers, 8 - servers), one) << rule << ", " << servers;
+    }
+  }
+}
+
+TEST(ShareValue, ReadingStoresNothingAndAnUnseenRowIsAlwaysTheSame) {
+  const SparseWork work{.seed = test::seed(3150000)};
+  AppliedWork<float> world(work, {.name = "u", .width = work.width}, 2);
+  const auto first = world.all();
+  EXPECT_EQ(world.all(), first);
+  EXPECT_EQ(world.stored(), 0u);
+  for (int step = 0; step < work.steps; ++step) world.step(step);
+  const auto last = world.all();
+  EXPECT_GT(world.stored(), 20u);
+  EXPECT_LE(world.stored(), SparseWork::kIds - 3);
+  EXPECT_TRUE(std::equal(last.end() - 15, last.end(), first.end() - 15)) << "nobody pushes these";
+  EXPECT_FALSE(std::equal(last.begin(), last.begin() + 15, first.begin()));
+}
+
+// One number for a row: the mean of the squared gradients of its elements.
+TEST(ShareValue, APerRowRuleDividesARowByTheRootOfItsOwnNumber) {
+  const SparseShape shape = shape_of(SparseTableSpec{.name = "u",
+                                                     .width = 2,
+                                                     .dtype = Dtype::f64,
+                                                     .rule = "adagrad:per=row,rate=0.5,epsilon=0",
+                                                     .spread = 0},
+                                     TableMembers::of_servers(1, 1))
+                                .value();
+  ShareValue share(shape);
+  const std::vector<double> gradient = {3, 4};
+  for (int step = 0; step < 2; ++step) {
+    const Bytes bytes = std::as_bytes(std::span(gradient));
+    ShareChange change{.kind = ShareChange::Kind::step, .total = 1};
+    change.pushes.push_back(
+        {.rate = 0.5,
+         .rows = {std::make_shared<const IdList>(IdList{9}), {bytes.begin(), bytes.end()}}});
+    share.apply(std::move(change));
+  }
+  std::vector<double> row(2);
+  share.read(std::vector<std::uint64_t>{9}, reinterpret_cast<std::byte*>(row.data()));
+  EXPECT_DOUBLE_EQ(row[0], -0.5 * 3 / std::sqrt(12.5) - 0.5 * 3 / 5);
+  EXPECT_DOUBLE_EQ(row[1], -0.5 * 4 / std::sqrt(12.5) - 0.5 * 4 / 5);
+}
+
+}  // namespace
+}  // namespace paceline::server

@@ -1,0 +1,151 @@
+#include "paceline/core/server/sparse/sparse_packet.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "paceline/core/base/seed.h"
+#include "paceline/core/server/sparse/sparse_machine.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+
+namespace paceline::server {
+namespace {
+
+using testing::HasSubstr;
+
+const SparseShape& packet_shape(const std::string& synchrony = "bsp") {
+  static std::map<std::string, SparseShape> shapes;
+  const auto found = shapes.find(synchrony);
+  if (found != shapes.end()) return found->second;
+  return shapes
+      .emplace(synchrony, shape_of(SparseTableSpec{.name = "u", .width = 2, .synchrony = synchrony},
+                                   TableMembers::of_servers(3, 2))
+                              .value())
+      .first->second;
+}
+
+SharedIds ids_of_share(SeededNumbers& numbers, std::uint32_t share, std::size_t most) {
+  IdList ids;
+  for (std::uint64_t id = numbers.below(50); ids.size() < most; id += 1 + numbers.below(9))
+    if (packet_shape().share_of(hash_of_id(id)) == share) ids.push_back(id);
+  return std::make_shared<const IdList>(std::move(ids));
+}
+
+Bytes some_rows(std::size_t count) {
+  static const std::vector<std::byte> all(256);
+  return Bytes(all).first(8 * count);
+}
+
+SparsePacket drawn_sparse_packet(SeededNumbers& numbers) {
+  SparsePacket packet{.kind = static_cast<SparseKind>(32 + numbers.below(14)),
+                      .share = static_cast<std::uint32_t>(numbers.below(2)),
+                      .number = numbers.below(12),
+                      .sequence = numbers.below(12),
+                      .clock = static_cast<std::int64_t>(numbers.below(12)) - 2};
+  if (packet.kind == SparseKind::push || packet.kind == SparseKind::pull) {
+    packet.ids = ids_of_share(numbers, packet.share, numbers.below(6));
+    const ListKey key = key_of(*packet.ids);
+    packet.list = key.hash;
+    packet.count = key.count;
+    if (numbers.below(2) == 0) packet.ids = nullptr;
+  }
+  if (packet.kind == SparseKind::rows) packet.count = numbers.below(8);
+  if (packet.kind == SparseKind::push || packet.kind == SparseKind::rows)
+    packet.rows = some_rows(packet.count);
+  if (packet.kind == SparseKind::push) packet.weight = packet.rate = numbers.unit();
+  if (packet.kind == SparseKind::missing) {
+    packet.members.assign(numbers.below(4), 1);
+    packet.count = packet.members.size();
+  }
+  if (packet.kind == SparseKind::failed) packet.text = "a text";
+  return packet;
+}
+
+std::string refusal(const SparsePacket& packet) {
+  const auto parsed = parse_sparse_packet(encode(packet), packet_shape());
+  return parsed ? "" : parsed.error().what;
+}
+
+TEST(SparsePacket, ComesBackAsItWasSent) {
+  SeededNumbers numbers(test::seed(3220000));
+  for (int number = 0; number < 1000; ++number) {
+    const SparsePacket packet = drawn_sparse_packet(numbers);
+    const machine::Message message = encode(packet);
+    auto parsed = parse_sparse_packet(message, packet_shape());
+    ASSERT_TRUE(parsed) << parsed.error().what;
+    EXPECT_EQ(encode(*parsed), message);
+  }
+}
+
+TEST(SparsePacket, HasAHeaderOf40BytesAndEightMoreForAListThatIsKnown) {
+  EXPECT_EQ(encode({.kind = SparseKind::rest}).payload.size(), kSparseHeader);
+  EXPECT_EQ(encode({.kind = SparseKind::pull, .count = 1000}).payload.size(), kSparseHeader + 8);
+  EXPECT_EQ(encode({.kind = SparseKind::rows, .count = 3, .rows = some_rows(3)}).payload.size(),
+            kSparseHeader + 24);
+}
+
+TEST(SparsePacket, WhatDoesNotFitIsRefused) {
+  const auto listed = [](IdList ids, std::uint32_t share) {
+    const ListKey key = key_of(ids);
+    return SparsePacket{.kind = SparseKind::pull,
+                        .share = share,
+                        .count = key.count,
+                        .list = key.hash,
+                        .ids = std::make_shared<const IdList>(std::move(ids))};
+  };
+  SeededNumbers numbers(1);
+  const IdList two = *ids_of_share(numbers, 0, 2);
+  EXPECT_EQ(refusal(listed(two, 0)), "");
+  EXPECT_THAT(refusal(listed({two[1], two[0]}, 0)), HasSubstr("do not ascend"));
+  EXPECT_THAT(refusal(listed({two[0], two[0]}, 0)), HasSubstr("do not ascend"));
+  EXPECT_THAT(refusal(listed(two, 1)), HasSubstr("ids of another share"));
+  EXPECT_THAT(refusal(listed({std::uint64_t{1} << 48}, 0)), HasSubstr("more than 48 bits"));
+  SparsePacket wrong = listed(two, 0);
+  ++wrong.list;
+  EXPECT_THAT(refusal(wrong), HasSubstr("other ids than their hash"));
+  wrong = listed(two, 0);
+  wrong.count = std::uint64_t{1} << 61;
+  EXPECT_THAT(refusal(wrong), HasSubstr("the ids that it says"));
+  EXPECT_THAT(refusal({.kind = SparseKind::pull, .share = 2}), HasSubstr("a share"));
+  EXPECT_THAT(refusal({.kind = SparseKind::rows, .count = 2}), HasSubstr("the rows"));
+  EXPECT_THAT(
+      refusal({.kind = SparseKind::push, .weight = std::numeric_limits<double>::quiet_NaN()}),
+      HasSubstr("no number"));
+  EXPECT_THAT(refusal({.kind = SparseKind::missing, .count = 3, .members = {1}}),
+              HasSubstr("the members"));
+  EXPECT_THAT(refusal({.kind = static_cast<SparseKind>(1)}), HasSubstr("no known kind"));
+}
+
+// A client may send anything: a server holds no more than a window of requests a worker, and never
+// reads outside of what came.
+TEST(SparsePacket, WhateverComesAServerNeitherFailsNorGrows) {
+  SeededNumbers numbers(test::seed(3230000));
+  const int frames = test::is_nightly() ? 1'000'000 : 100'000;
+  std::unique_ptr<SparseMachine> server;
+  for (int number = 0; number < frames; ++number) {
+    const SparseShape& shape = packet_shape(number / 500 % 3 == 0   ? "bsp"
+                                            : number / 500 % 3 == 1 ? "ssp"
+                                                                    : "asp");
+    if (number % 500 == 0) server = std::make_unique<SparseMachine>(shape, 3);
+    SparsePacket packet = drawn_sparse_packet(numbers);
+    if (numbers.below(4) > 0 && packet.share == 1 && !packet.ids) packet.share = 0;
+    if (packet.kind == SparseKind::begin) packet.sequence = shape.fingerprint();
+    if (packet.kind == SparseKind::leave && numbers.below(10) > 0) packet.kind = SparseKind::rest;
+    if (packet.kind == SparseKind::push && numbers.below(2) == 0)
+      packet.clock = server->share()->value().clock();
+    machine::Message message = encode(packet);
+    if (numbers.below(8) == 0 && !message.payload.empty())
+      message.payload[numbers.below(message.payload.size())] ^= std::byte(1 << numbers.below(8));
+    if (numbers.below(16) == 0) message.payload.resize(numbers.below(80));
+    if (numbers.below(16) == 0) message.kind = static_cast<std::uint32_t>(numbers.below(50));
+    std::ignore = server->on_message(static_cast<int>(numbers.below(3)), message, {});
+    ASSERT_LE(server->share()->most_held(), static_cast<std::size_t>(kWindow))
+        << "frame " << number;
+    ASSERT_LE(server->share()->most_open_steps(), std::size_t{1}) << "frame " << number;
+  }
+}
+
+}  // namespace
+}  // namespace paceline::server

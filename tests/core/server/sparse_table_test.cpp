@@ -1,0 +1,185 @@
+// Sparse tables on real links: among threads, over memory that they share and over TCP.
+// Also covers paceline/core/server/served_sparse.h.
+#include "paceline/core/server/sparse_table.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "paceline/core/server/serve.h"
+#include "tests/core/server/sparse/sparse_world.h"
+#include "tests/support/local_world.h"
+#include "tests/support/seed.h"
+
+namespace paceline::server {
+namespace {
+
+using test::SparseWork;
+using testing::HasSubstr;
+
+// Runs `work` in each worker; without servers the workers serve.
+void run_sparse(int workers, int servers, bool share_memory,
+                const std::function<void(Job&)>& work) {
+  const LocalWorldOptions options = {.servers = servers, .share_memory = share_memory};
+  test::run_ranks(workers, options, [&](Job& job) {
+    if (job.role() == Role::server) serve(job);
+    else work(job);
+  });
+}
+
+std::vector<float> train_rows(SparseTable& table, int worker, const SparseWork& work,
+                              bool prefetches) {
+  for (std::int64_t step = 0; step < work.steps; ++step) {
+    const auto ids = work.ids(worker, step);
+    std::vector<float> rows(ids.size() * work.width);
+    table.pull(ids, buffer_of(rows)).wait();
+    if (prefetches) table.prefetch(work.ids(worker, step + 1));
+    table.push(ids, const_buffer_of(work.gradient(worker, step, rows)),
+               {.weight = work.weight(worker)});
+  }
+  table.rest().wait();
+  std::vector<float> all(SparseWork::kIds * work.width);
+  table.pull(SparseWork::all_ids(), buffer_of(all)).wait();
+  return all;
+}
+
+std::string sparse_refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(SparseTable, BspHasTheBitsOfADenseTableOverSharedMemoryAndTcp) {
+  for (const bool share_memory : {true, false}) {
+    for (const int servers : {0, 1, 2, 3, 7}) {
+      const SparseWork work{.seed = test::seed(3240000), .workers = 3};
+      const SparseTableSpec spec{.name = "u", .width = work.width, .rule = "adagrad:rate=0.1"};
+      const auto dense = work.dense<float>(
+          shape_of(spec, TableMembers::of_servers(3, std::max(servers, 1))).value());
+      run_sparse(3, servers, share_memory, [&](Job& job) {
+        SparseTable table(job, spec);
+        EXPECT_EQ(train_rows(table, job.rank(), work, servers % 2 == 0), dense) << servers;
+        EXPECT_EQ(table.clock(), work.steps);
+      });
+    }
+  }
+}
+
+TEST(SparseTable, EverySynchronyTrainsToTheSameRowsOnAllWorkers) {
+  for (const char* synchrony : {"bsp", "ssp:staleness=1", "asp"}) {
+    const SparseWork work{.seed = test::seed(3250000), .workers = 3, .steps = 30};
+    std::mutex mutex;
+    std::vector<std::vector<float>> ends;
+    run_sparse(3, 2, true, [&](Job& job) {
+      SparseTable table(job, {.name = "u", .width = work.width, .synchrony = synchrony});
+      auto end = train_rows(table, job.rank(), work, true);
+      EXPECT_GT(table.figures().hashes, 20u);
+      EXPECT_GT(table.figures().rows_ahead, 0u);
+      EXPECT_GT(table.figures().rows, 20u);
+      const std::lock_guard lock(mutex);
+      ends.push_back(std::move(end));
+    });
+    EXPECT_THAT(ends, testing::Each(ends.front())) << synchrony;
+  }
+}
+
+TEST(SparseTable, AnUnseenIdIsReadAlikeByAllAndStoresNothing) {
+  std::mutex mutex;
+  std::vector<std::vector<float>> reads;
+  run_sparse(2, 2, true, [&](Job& job) {
+    SparseTable table(job, {.name = "u", .width = 4, .synchrony = "asp"});
+    const std::vector<std::int64_t> ids = {7, 7, (std::int64_t{1} << 48) - 1};
+    for (int time = 0; time < 2; ++time) {
+      std::vector<float> rows(12);
+      table.pull(ids, buffer_of(rows)).wait();
+      const std::lock_guard lock(mutex);
+      reads.push_back(rows);
+    }
+    table.rest().wait();
+    EXPECT_EQ(table.figures().rows, 0u);
+  });
+  EXPECT_THAT(reads, testing::Each(reads.front()));
+}
+
+TEST(SparseTable, AWorkerThatNeverPullsPushesAsFastAsTheSlowest) {
+  run_sparse(2, 1, true, [](Job& job) {
+    SparseTable table(job, {.name = "u",
+                            .width = 1,
+                            .synchrony = "ssp:staleness=1",
+                            .rule = "sgd:rate=1",
+                            .spread = 0});
+    const std::vector<float> one = {-1};
+    for (int step = 0; step < 20; ++step)
+      table.push(std::vector<std::int64_t>{3}, const_buffer_of(one));
+    table.rest().wait();
+    std::vector<float> row(1);
+    table.pull(std::vector<std::int64_t>{3}, buffer_of(row)).wait();
+    EXPECT_EQ(row[0], 20);
+  });
+}
+
+TEST(SparseTable, BadInputIsRefusedBeforeTheFirstStep) {
+  run_sparse(1, 1, true, [](Job& job) {
+    EXPECT_THAT(sparse_refusal([&] { SparseTable(job, {.name = "u", .width = 0}); }),
+                HasSubstr("its rows have 0 elements"));
+    SparseTable table(job, {.name = "u", .width = 2});
+    EXPECT_THAT(sparse_refusal([&] { SparseTable(job, {.name = "u", .width = 2}); }),
+                HasSubstr("this job has a table of that name"));
+    std::vector<float> rows(2);
+    EXPECT_THAT(sparse_refusal([&] {
+                  table.pull(std::vector<std::int64_t>{std::int64_t{1} << 48}, buffer_of(rows));
+                }),
+                HasSubstr("ids of a sparse table have 48 bits"));
+    EXPECT_THAT(sparse_refusal([&] {
+                  table.pull(std::vector<std::int64_t>{1, 2}, buffer_of(rows));
+                }),
+                HasSubstr("2 ids of sparse table 'u' have 4 elements"));
+    EXPECT_THAT(sparse_refusal([&] {
+                  table.push(std::vector<std::int64_t>{1}, const_buffer_of(rows), {.weight = -1});
+                }),
+                HasSubstr("its weight is -1"));
+    EXPECT_THAT(sparse_refusal(
+                    [&] { Table(job, {.name = "w", .elements = 4, .rule = "adagrad:per=row"}); }),
+                HasSubstr("per"));
+  });
+}
+
+TEST(SparseTable, WorkersThatDifferInItsWidthAreRefusedWithBothSides) {
+  for (const int servers : {2, 0}) {
+    std::mutex mutex;
+    std::vector<std::string> told;
+    run_sparse(2, servers, true, [&](Job& job) {
+      const std::string why = sparse_refusal([&] {
+        SparseTable(job, {.name = "u", .width = static_cast<std::size_t>(4 + job.rank())});
+      });
+      const std::lock_guard lock(mutex);
+      told.push_back(why);
+    });
+    EXPECT_EQ(told.size(), 2u);
+    EXPECT_THAT(
+        told, testing::Each(servers > 0 ? HasSubstr("the workers differ in the width of table 'u'")
+                                        : HasSubstr("its width")));
+  }
+}
+
+TEST(SparseTable, IsToldFromATableOfNumbersOfItsName) {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  run_sparse(2, 1, true, [&](Job& job) {
+    const std::string why = sparse_refusal([&] {
+      if (job.rank() == 0) SparseTable(job, {.name = "u", .width = 4});
+      else Table(job, {.name = "u", .elements = 4});
+    });
+    const std::lock_guard lock(mutex);
+    told.push_back(why);
+  });
+  EXPECT_THAT(told, testing::Each(HasSubstr("the workers differ in the kind of table 'u'")));
+}
+
+}  // namespace
+}  // namespace paceline::server
