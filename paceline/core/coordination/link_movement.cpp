@@ -17,7 +17,9 @@ void LinkMovement::begin() {
   membership::Generation& generation = *links_.generation;
   begin_ = Clock::now();
   before_.clear();
-  for (int member = 0; member < generation.identity().size; ++member) {
+  const std::set<int>& late = generation.late_members();
+  const int members = late.empty() ? generation.identity().size : *late.rbegin() + 1;
+  for (int member = 0; member < members; ++member) {
     const transport::Link* const link = generation.link(member);
     before_.push_back(link == nullptr ? transport::LinkProgress() : link->progress());
   }
@@ -27,9 +29,10 @@ void LinkMovement::excuse(Awaited& awaited) const {
   const auto time = Clock::now() - begin_;
   for (const int member : std::set(awaited.silent())) {
     const transport::Link* const link = links_.generation->link(member);
-    if (link == nullptr || before_.empty()) continue;
+    const auto place = static_cast<std::size_t>(member);
+    if (link == nullptr || place >= before_.size()) continue;  // it may have come since
     const transport::LinkProgress now = link->progress();
-    const transport::LinkProgress& before = before_[static_cast<std::size_t>(member)];
+    const transport::LinkProgress& before = before_[place];
     if (now.unsent > 0 && now.sent > before.sent)
       awaited.is_being_sent(member, {now.unsent, a_second(now.sent - before.sent, time)});
     else if (now.received > before.received) awaited.is_sending(member);

@@ -12,6 +12,7 @@
 #include "paceline/core/device/device_plugin.h"
 #include "paceline/core/job/job_impl.h"
 #include "paceline/core/job/joining.h"
+#include "paceline/core/job/late_members.h"
 #include "paceline/core/job/leaving.h"
 #include "paceline/core/job/line_buffered.h"
 
@@ -44,6 +45,7 @@ Job::Impl::~Impl() {
   companions.clear();
   world.reset();
   reactor->run([this, unwinds] {
+    late_door.reset();
     if (unwinds) generation->unwind();
     generation->leave();
     if (store && !unwinds) store->leave();

@@ -5,7 +5,8 @@
 // and simulations, is made by local_world.h. Groups for the plugins of engines, which know their
 // library's own names for groups, are made by engine_group.h; job_links.h gives the links to rooms
 // whose machines run beside the groups, job_extension.h keeps for them what lives as long as the
-// job, registered_memory.h lets a device know memory, device_memory.h is memory of a device, and
+// job, server_words.h is what replicated servers and the launcher say to each other,
+// registered_memory.h lets a device know memory, device_memory.h is memory of a device, and
 // use_devices.h tells which devices there are. job_impl.h is for this room and tests alone.
 #pragma once
 

@@ -11,6 +11,7 @@
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/leaving.h"
+#include "paceline/core/job/server_words.h"
 #include "paceline/core/membership/environment/environment.h"
 #include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/membership/generation/meeting.h"
@@ -20,6 +21,10 @@
 #include "paceline/core/transport/shared/inbox.h"
 
 namespace paceline {
+
+namespace job {
+class LateDoor;
+}
 
 // The reactor is shared with allocations and works that outlive a moved-from Job's pointer, never
 // the Job itself.
@@ -39,6 +44,9 @@ class Job::Impl {
   // In rank 0, when no launcher of ours serves one.
   std::unique_ptr<membership::HostedStore> hosted_store;
   std::unique_ptr<membership::StoreClient> store;
+  // For servers that are replicated: lets those in that are started again, and hears of the map.
+  std::unique_ptr<job::LateDoor> late_door;
+  job::MapWatchers server_maps;
   // In whose memory buffers may lie; found when one does. THROWS Error (misuse): there are none.
   device::Devices& devices();
   device::Devices* known_devices = nullptr;

@@ -8,10 +8,14 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "paceline/core/base/log.h"
+#include "paceline/core/job/late_members.h"
+#include "paceline/core/job/store_connection.h"
 #include "paceline/core/membership/environment/configuration.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/membership/store/endpoint.h"
@@ -53,6 +57,9 @@ std::unique_ptr<transport::Fabric> open_fabric(TransportChoice choice) {
 
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 constexpr std::chrono::seconds kLaunchersWord{2};
+// A server that is started again tries each member for so long, and then asks whether it lives.
+constexpr std::chrono::milliseconds kLateTry{200}, kBeforeNextTry{20};
+constexpr std::chrono::seconds kLateHandshake{5};   // the other side's limit
 constexpr std::chrono::milliseconds kVerdict{500};  // from a death until the launcher has told it
 
 class Joining {
@@ -77,11 +84,16 @@ class Joining {
   void run() {
     check_open_files();
     listen();
+    bear_losses();
     store_.set(fmt::format("endpoint/{}", member_), encode(self_));
     read_endpoints();
-    open_inbox();
-    connect_to_lower();
-    await_higher();
+    if (environment_.is_late()) {
+      connect_to_living();
+    } else {
+      open_inbox();
+      connect_to_lower();
+      await_higher();
+    }
     const auto ranks =
         std::span(endpoints_).first(static_cast<std::size_t>(environment_.world_size));
     job_.generation->set_shares_memory(
@@ -91,6 +103,7 @@ class Joining {
     job_.reactor->run([&] { job_.reactor->set_options(reactor_options(crowded)); });
     job_.generation->set_hosts(found);
     job_.profile = endpoints_[0].profile;
+    if (environment_.replicas > 1) leave_the_door_open();
   }
 
  private:
@@ -184,6 +197,83 @@ class Joining {
     });
   }
 
+  // The death of a server ends nothing, if others keep what it kept.
+  void bear_losses() {
+    if (environment_.replicas == 1) return;
+    std::set<int> servers;
+    for (int member = environment_.world_size; member < members_; ++member) servers.insert(member);
+    job_.reactor->run([&] { job_.generation->bear_loss_of(servers); });
+  }
+
+  // Servers that are started again may come from now on.
+  void leave_the_door_open() {
+    job_.reactor->run([this] {
+      job_.late_door =
+          std::make_unique<LateDoor>(job_, own_, acceptor_.take_listeners(), ring_bytes(members_));
+    });
+  }
+
+  // This server is started again, so the others are linked, some have left or have died, and
+  // further ones may be as late.
+  void connect_to_living() {
+    endpoints_.resize(static_cast<std::size_t>(member_) + 1, self_);
+    std::atomic<int> next = 0;
+    const ToldWait told(environment_.stall_time, [&] {
+      return fmt::format("{} waits for {}, which does not let it in: is it stopped?",
+                         name_of(member_), name_of(next));
+    });
+    for (; next < member_; ++next)
+      while (!connect_late(next)) heed_ends(deadline_.sooner(Deadline::in(kBeforeNextTry)));
+  }
+
+  // False: it did not work, and the peer may have ended meanwhile.
+  bool connect_late(int peer) {
+    const auto endpoint = endpoint_of(peer);
+    if (!endpoint) {
+      job_.reactor->run([&] { job_.generation->missed(peer); });
+      return true;
+    }
+    const bool memory = way_to(*endpoint) == Way::memory;
+    if (!memory && endpoint->tcp.empty()) throw no_transport_to(peer);
+    auto socket = reach(*endpoint, memory, deadline_.sooner(Deadline::in(kLateTry)));
+    Hello own = own_;
+    own.target = peer;
+    const auto hello = socket ? introduce(socket->get(), own, *environment_.secret,
+                                          deadline_.sooner(Deadline::in(kLateHandshake)))
+                              : socket.error();
+    if (!hello && deadline_.passed()) throw lost(peer, hello.error());
+    if (!hello) return false;
+    auto medium = await_door(*socket, memory, deadline_,
+                             [this] { heed_ends(Deadline::in(Clock::duration::zero())); });
+    // The peer would take another connection for a second one of the same member.
+    if (!medium && medium.error().fault != Fault::peer_lost) throw lost(peer, medium.error());
+    if (!medium) return false;
+    attach_late(peer, std::move(*socket), std::move(*medium), endpoint->host != self_.host);
+    return true;
+  }
+
+  void attach_late(int peer, FileDescriptor socket, std::unique_ptr<transport::SharedMedium> medium,
+                   bool leaves_host) {
+    membership::Generation& generation = *job_.generation;
+    const auto identity = generation.stream_identity(peer);
+    job_.reactor->run([&] {
+      auto link =
+          medium ? transport::make_shared_link(std::move(medium), identity, generation.segments(),
+                                               generation.link_owner(), *job_.reactor)
+                 : transport::make_tcp_link(std::move(socket), identity, leaves_host,
+                                            generation.link_owner(), *job_.reactor);
+      if (peer < members_) generation.attach(peer, std::move(link));
+      else generation.attach_late(peer, std::move(link));
+    });
+  }
+
+  // Nothing: the member has ended.
+  std::optional<Endpoint> endpoint_of(int peer) {
+    const auto published = store_.get(fmt::format("endpoint/{}", peer), deadline_).value();
+    if (published.empty()) return std::nullopt;
+    return decode_endpoint(published, peer).value();
+  }
+
   void connect_to_lower() {
     std::atomic<int> next = 0;
     const ToldWait told(environment_.stall_time, [&] {
@@ -244,7 +334,9 @@ class Joining {
     if (!published && published.error().fault == Fault::timed_out) throw who_has_not_joined();
     int peer = 0;
     for (const auto& endpoint : published.value()) {
-      endpoints_.push_back(decode_endpoint(endpoint, peer).value());
+      // In the place of one that has ended stands anything.
+      const bool has_ended = environment_.is_late() && endpoint.empty();
+      endpoints_.push_back(has_ended ? self_ : decode_endpoint(endpoint, peer).value());
       const auto different =
           first_difference(self_.configuration, member_, endpoints_.back().configuration, peer,
                            environment_.world_size);
@@ -269,15 +361,8 @@ class Joining {
   void connect(int peer) {
     const Endpoint& endpoint = endpoints_[static_cast<std::size_t>(peer)];
     const Way way = way_to(endpoint);
-    if (way == Way::none) {
-      throw Error({Fault::mismatch,
-                   fmt::format("{} and {} have no transport in common: PACELINE_TRANSPORT "
-                               "must be the same on all ranks, and "
-                               "shm needs one host, network namespace and user",
-                               name_of(member_), name_of(peer)),
-                   {member_, peer}});
-    }
-    auto socket = reach(endpoint, way == Way::memory);
+    if (way == Way::none) throw no_transport_to(peer);
+    auto socket = reach(endpoint, way == Way::memory, deadline_);
     if (!socket) throw lost(peer, socket.error());
     Hello own = own_;
     own.target = peer;
@@ -286,15 +371,24 @@ class Joining {
     attach(peer, std::move(*socket), way, 0);
   }
 
+  Error no_transport_to(int peer) const {
+    return Error({Fault::mismatch,
+                  fmt::format("{} and {} have no transport in common: PACELINE_TRANSPORT "
+                              "must be the same on all ranks, and "
+                              "shm needs one host, network namespace and user",
+                              name_of(member_), name_of(peer)),
+                  {member_, peer}});
+  }
+
   // In short tries: a peer that was killed after it published its endpoint never answers, but the
   // launcher tells.
-  Result<FileDescriptor> reach(const Endpoint& endpoint, bool memory) {
+  Result<FileDescriptor> reach(const Endpoint& endpoint, bool memory, Deadline deadline) {
     for (;;) {
-      const Deadline soon = deadline_.sooner(Deadline::in(kBetweenLooks));
+      const Deadline soon = deadline.sooner(Deadline::in(kBetweenLooks));
       auto socket =
           memory ? transport::connect_unix(endpoint.unix_name, soon)
                  : transport::connect_tcp(transport::parse_tcp_address(endpoint.tcp).value(), soon);
-      if (socket || deadline_.passed()) return socket;
+      if (socket || deadline.passed()) return socket;
       if (socket.error().fault == Fault::io)
         throw Error(socket.error());  // ours, such as no descriptors left
       heed_ends(Deadline::in(Clock::duration::zero()));
@@ -398,38 +492,6 @@ Deadline start_deadline(const Environment& e) {
   return Deadline::in(e.start_timeout + (launched ? launchers_word : std::chrono::milliseconds(0)));
 }
 
-// Takes the store's answer for its word that this rank is in.
-Result<std::unique_ptr<StoreClient>> try_to_connect(const Environment& e, const Hello& own,
-                                                    Deadline deadline) {
-  auto client = StoreClient::connect(e.store, own, *e.secret, deadline);
-  if (!client) return client;
-  const std::string key = fmt::format("here/{}", own.rank);
-  client.value()->set(key, {});
-  const auto answer = client.value()->get(key, deadline);
-  if (!answer && client.value()->is_cut_off()) return answer.error();
-  return client;  // a verdict is heard while joining
-}
-
-// A store that is flooded with connections may close one of its own ranks; it lets it in later.
-std::unique_ptr<StoreClient> connect_to_store(const Environment& e, const Hello& own,
-                                              Deadline deadline) {
-  constexpr std::chrono::seconds kOnceMore{10};
-  const ToldWait told(e.stall_time, [&] {
-    return fmt::format(
-        "{} waits for the job's store at {}: is {}, and can that address be reached "
-        "from here?{}",
-        member_name(e.member(), e.world_size), e.store,
-        e.meeting.kind == Meeting::Kind::launcher ? "the launcher running and not stopped"
-                                                  : "rank 0 started, does it call paceline::init()",
-        left_over(e));
-  });
-  auto client = try_to_connect(e, own, deadline);
-  const bool closed = !client && (client.error().fault == Fault::peer_lost ||
-                                  client.error().fault == Fault::refused);
-  if (closed) client = try_to_connect(e, own, deadline.sooner(Deadline::in(kOnceMore)));
-  return std::move(client).value();
-}
-
 }  // namespace
 
 std::unique_ptr<Job::Impl> join(Environment environment) {
@@ -461,8 +523,11 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
     job->reactor->status().wait_ended(std::chrono::nanoseconds(Clock::now() - begun).count());
   } catch (const Error& error) {
     store.report(error.failure());
-    // Peers that have linked up hear the cause.
-    job->reactor->run([&] { generation.fail(error.failure()); });
+    // Peers that have linked up hear the cause; nobody waits for a server that is started again.
+    job->reactor->run([&] {
+      if (e.is_late()) generation.close();
+      else generation.fail(error.failure());
+    });
     throw;
   }
   log_debug(fmt::format("{} of {} has joined generation {} of job {}",
@@ -475,6 +540,9 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
       if (!hosted || verdict.fault != Fault::peer_lost) generation.fail(verdict);
     });
     generation.on_failure([&store](const Failure& failure) { store.report(failure); });
+    if (e.replicas == 1) return;
+    store.hear_map([impl = job.get()](Bytes map) { impl->server_maps.tell(map); });
+    store.linked();
   });
   return job;
 }

@@ -21,10 +21,11 @@ using transport::FrameKind;
 using transport::FrameKinds;
 using transport::FrameType;
 
-enum class Carries { nothing, control, data };
+enum class Carries { nothing, word, control, data };
 
 std::size_t longest(Carries carries) {
   if (carries == Carries::nothing) return 0;
+  if (carries == Carries::word) return std::size_t{64} << 10;
   return std::size_t{carries == Carries::data ? 4U : 1U} << 20;
 }
 
@@ -43,7 +44,8 @@ const std::map<int, std::pair<std::string, Carries>> kOnTheWire = {
     {21, {"heard", Carries::nothing}},      {22, {"machine", Carries::data}},
     {23, {"assent", Carries::control}},     {24, {"saved", Carries::control}},
     {25, {"wanted", Carries::nothing}},     {26, {"attached", Carries::control}},
-    {27, {"withheld", Carries::control}},
+    {27, {"withheld", Carries::control}},   {28, {"server_report", Carries::word}},
+    {29, {"server_map", Carries::word}},    {30, {"linked", Carries::nothing}},
 };
 
 // Transport's with those of all rooms.

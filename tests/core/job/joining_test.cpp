@@ -1,3 +1,4 @@
+// Also covers paceline/core/job/store_connection.h.
 #include "paceline/core/job/joining.h"
 
 #include <fmt/format.h>

@@ -41,6 +41,8 @@ constexpr const char* kRunMore = R"(Examples:
   paceline run --devices 0,1 --ranks-per-device 2 ./train   4 processes: ranks 0 and 1 have device 0, 2 and 3 have device 1
   paceline run -n 4 --servers 2 ./train            and 2 servers, which keep the workers' tables; their lines begin with
                                                    "[server 0] ", and they end when all workers have left
+  paceline run -n 4 --servers 3 --replicas 2 ./train   each range of a table is on two of the servers, so that the job
+                                                   goes on when the process of one dies
   paceline run --nnodes 2 --node-rank R --rdzv-endpoint a:29400 --secret-file S -n 2 ./train
                                                    on each of two nodes, without ssh: R is 0 on host a, 1 on the other
   paceline run -n 4 --log-dir logs --redirects 3 ./train   lines only in logs/latest/rank_0.log, ...
@@ -55,7 +57,8 @@ Options that torchrun has too are read from its PET_<OPTION> as well.
 
 What a program finds in its environment:
   PACELINE_RANK, PACELINE_WORLD_SIZE, PACELINE_LOCAL_RANK, ...   read by paceline::init()
-  PACELINE_ROLE, PACELINE_SERVERS                                worker, and the number of servers, if there are some
+  PACELINE_ROLE, PACELINE_SERVERS, PACELINE_REPLICAS             worker, the number of servers, if there are some, and how
+                                                                 many of them keep each range of a table, if several do
   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...    the same by torchrun's names
   CUDA_VISIBLE_DEVICES, PACELINE_RANKS_PER_DEVICE                by --devices and --ranks-per-device, for paceline::device_of()
   OMP_NUM_THREADS                                                cores / N, unless it was set
@@ -92,7 +95,7 @@ struct Given {
   std::string processes, grace, stop_grace, timeout, max_restarts, transport, determinism,
       operation_timeout, start_timeout, store, port_range;
   std::string hosts, hostfile, ssh, nodes, node_rank, endpoint, id, secret_file;
-  std::string servers, server_hosts;
+  std::string servers, server_hosts, replicas, server_restarts;
   std::string devices, ranks_per_device, device_transport;
   std::string log_dir, redirects, tees;
   std::vector<std::string> passed;
@@ -162,6 +165,11 @@ void add_options(CLI::App& app, Given& given) {
       "BatchMode=yes ...)");
   add("--servers", given.servers, "PACELINE_RUN_SERVERS", "N",
       "servers beside the processes, which keep tables for them, on their hosts in turn (0)");
+  add("--replicas", given.replicas, "PACELINE_RUN_REPLICAS", "R",
+      "servers that keep each range of a table, 1 to 3: with 2 or 3 the job goes on when the "
+      "process of a server dies, if another one keeps the same; a lost host ends it (1)");
+  add("--server-restarts", given.server_restarts, "PACELINE_RUN_SERVER_RESTARTS", "N",
+      "servers that are started in the place of such that died, with --replicas 2 or 3 (3)");
   add("--server-hosts", given.server_hosts, "PACELINE_RUN_SERVER_HOSTS", "LIST",
       "hosts of the servers instead, as c,d or c:2,d; they take them in turn");
   app.add_option("-x", given.passed,
@@ -375,7 +383,7 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
              given.processes.empty() ? 0 : options.processes, options);
   take_nodes(given, options);
   check_devices(options);
-  take_servers({given.servers, given.server_hosts}, options);
+  take_servers({given.servers, given.server_hosts, given.replicas, given.server_restarts}, options);
   take_ports(given, options);
   take_store(given, options);
   take_logs(given, options);
@@ -443,7 +451,8 @@ std::string manifest(Given given, const std::vector<std::string>& command) {
                    "--nnodes for the nodes and -n for the processes on each",
                    name, target.name);
   }
-  PACELINE_CHECK(given.servers.empty() && given.server_hosts.empty(),
+  PACELINE_CHECK(given.servers.empty() && given.server_hosts.empty() && given.replicas.empty() &&
+                     given.server_restarts.empty(),
                  "--servers: the manifest of --emit {} starts no servers; start the run by "
                  "`paceline run --servers` itself, on hosts or with --nnodes",
                  target.name);

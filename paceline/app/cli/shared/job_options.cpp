@@ -20,6 +20,7 @@ std::string text_of(const std::string& option, const std::string& file) {
 }
 
 constexpr int kMostServers = 1024;
+constexpr int kMostServerRestarts = 1'000'000;
 
 // The workers will read this: the option, or else the variable that they inherit.
 std::string told(const std::string& option, const char* variable) {
@@ -91,12 +92,30 @@ void take_hosts(const GivenHosts& given, int processes, launch::RunOptions& opti
   options.processes = options.hosts.back().first + options.hosts.back().count;
 }
 
+// How many servers keep each range, and how often one that died is started again.
+void take_replicas(const GivenServers& given, launch::RunOptions& options) {
+  if (!given.replicas.empty())
+    options.replicas = parse_count("--replicas", given.replicas, 1, membership::kMostReplicas);
+  PACELINE_CHECK(options.replicas == 1 || options.replicas <= options.servers,
+                 "--replicas {}: so many servers keep each range of a table, and there {} {}; give "
+                 "--servers {} or more, or fewer replicas",
+                 options.replicas, options.servers == 1 ? "is" : "are", options.servers,
+                 options.replicas);
+  if (given.restarts.empty()) return;
+  PACELINE_CHECK(options.replicas > 1,
+                 "--server-restarts: a server is started again where another one keeps what it "
+                 "kept; give --replicas 2 or 3 too");
+  options.server_restarts =
+      parse_count("--server-restarts", given.restarts, 0, kMostServerRestarts);
+}
+
 void take_servers(const GivenServers& given, launch::RunOptions& options) {
   if (!given.servers.empty())
     options.servers = parse_count("--servers", given.servers, 0, kMostServers);
   PACELINE_CHECK(given.hosts.empty() || options.servers > 0,
                  "--server-hosts: there is no server to place; give their number too, as in "
                  "--servers 2");
+  take_replicas(given, options);
   if (options.servers == 0) return;
   PACELINE_CHECK(
       !wants_nccl(options),

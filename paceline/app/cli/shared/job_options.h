@@ -31,12 +31,13 @@ struct GivenHosts {
 // slot). Without hosts nothing changes. THROWS Error (misuse)
 void take_hosts(const GivenHosts& given, int processes, launch::RunOptions& options);
 
-// --servers and --server-hosts: processes of this command that keep tables for the workers.
+// --servers, --server-hosts, --replicas and --server-restarts: processes of this command that keep
+// tables for the workers.
 struct GivenServers {
-  std::string servers, hosts;
+  std::string servers, hosts, replicas = {}, restarts = {};
 };
 
-// Fills options.servers and options.server_hosts, after the job's own hosts, nodes and transport.
+// Fills the options of servers, after the job's own hosts, nodes and transport.
 // THROWS Error (misuse) that names the option and the remedy.
 void take_servers(const GivenServers& given, launch::RunOptions& options);
 

@@ -41,6 +41,7 @@ class Agent {
   void obey(const AgentMessage& message);
   void begin_generation(const AgentOrders& orders);
   void carry_out(const AgentOrders& orders);
+  void start_server(int member, int server);
   void tell(const AgentMessage& message);
   void on_signal(int number);
   void lose_launcher() { end_ = 1; }
@@ -55,6 +56,8 @@ class Agent {
   AgentReader reader_;
   Output output_;
   std::unique_ptr<LocalWorkers> workers_;
+  AgentOrders orders_;     // of the present generation
+  Environment inherited_;  // of its workers
   bool drained_ = false;
   bool was_signalled_ = false;
   std::optional<int> end_;
@@ -127,6 +130,7 @@ void Agent::obey(const AgentMessage& message) {
     case Kind::kill:
       if (workers_) workers_->kill();
       return;
+    case Kind::start: return start_server(message.rank, static_cast<int>(message.number));
     case Kind::credit: return output_.credit(static_cast<std::size_t>(message.number));
     case Kind::done: end_ = static_cast<int>(message.number); return;
     default: return lose_launcher();  // no launcher says that
@@ -186,10 +190,23 @@ void Agent::carry_out(const AgentOrders& orders) {
                                                 .signal_mask = signals_.original_mask(),
                                                 .pipe_action = signals_.original_pipe_action(),
                                                 .open_files = open_files_});
-  JobVariables job = orders.job;
-  job.usable_cores = usable_cores();
-  for (const ProcessPlace& place : places_of(orders))
-    workers_->start(place, worker_environment(here, job, place), nothing_.get());
+  orders_ = orders;
+  orders_.job.usable_cores = usable_cores();
+  inherited_ = std::move(here);
+  for (const ProcessPlace& place : places_of(orders_))
+    workers_->start(place, worker_environment(inherited_, orders_.job, place), nothing_.get());
+}
+
+// One that was told to have drained has not any more.
+void Agent::start_server(int member, int server) {
+  if (!workers_) return;
+  drained_ = false;
+  const ProcessPlace place = place_of_server(orders_, server);
+  try {
+    workers_->start(place, worker_environment(inherited_, orders_.job, place), nothing_.get());
+  } catch (const Error& error) {
+    tell({.kind = Kind::not_started, .rank = member, .number = 0, .text = error.what()});
+  }
 }
 
 void Agent::tell(const AgentMessage& message) {

@@ -43,7 +43,7 @@ Result<std::optional<AgentMessage>> AgentReader::next() {
   AgentMessage message;
   message.kind = reader.integer<AgentMessage::Kind>();
   if (reader.ok() &&
-      (message.kind < AgentMessage::Kind::orders || message.kind > AgentMessage::Kind::credit))
+      (message.kind < AgentMessage::Kind::orders || message.kind > AgentMessage::Kind::start))
     return no_message(rest);
   message.rank = reader.integer<std::int32_t>();
   message.number = reader.integer<std::int64_t>();
@@ -60,10 +60,10 @@ Result<std::optional<AgentMessage>> AgentReader::next() {
 
 using nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, servers, job, generation, max_restarts,
-                                   store, transport, device_transport, devices, ranks_per_device,
-                                   determinism, operation_timeout, start_timeout, port_range,
-                                   master_address, master_port, usable_cores)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, servers, replicas, job, generation,
+                                   max_restarts, store, transport, device_transport, devices,
+                                   ranks_per_device, determinism, operation_timeout, start_timeout,
+                                   port_range, master_address, master_port, usable_cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, version, first, count, servers, node_rank, nodes,
                                    job, bind, secret, directory, command, environment)
 
@@ -81,12 +81,15 @@ std::vector<ProcessPlace> places_of(const AgentOrders& orders) {
                       .nodes = orders.nodes,
                       .processors = processors});
   }
-  for (const int server : orders.servers)
-    places.push_back({.rank = orders.job.world_size + server,
-                      .server = server,
-                      .node_rank = orders.node_rank,
-                      .nodes = orders.nodes});
+  for (const int server : orders.servers) places.push_back(place_of_server(orders, server));
   return places;
+}
+
+ProcessPlace place_of_server(const AgentOrders& orders, int server) {
+  return {.rank = orders.job.world_size + server,
+          .server = server,
+          .node_rank = orders.node_rank,
+          .nodes = orders.nodes};
 }
 
 std::string this_version() {

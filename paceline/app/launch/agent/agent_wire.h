@@ -33,6 +33,7 @@ struct AgentMessage {
     drained,      // all workers have ended, and all they wrote is sent
     // to the agent
     credit,  // number: bytes of output that the launcher has passed on
+    start,   // rank: the number of a further member; number: which server it is
   } kind = Kind::kill;
   std::int32_t rank = -1;
   std::int64_t number = 0;
@@ -56,7 +57,7 @@ class AgentReader {
   std::size_t read_ = 0;
 };
 
-// "1.2.0 (wire 4)"
+// "1.2.0 (wire 5)"
 std::string this_version();
 
 struct AgentOrders {
@@ -75,6 +76,8 @@ struct AgentOrders {
 
 // The places of this host's workers, then of its servers.
 std::vector<ProcessPlace> places_of(const AgentOrders& orders);
+// The place of a server on this host; those that are started later follow the orders' own.
+ProcessPlace place_of_server(const AgentOrders& orders, int server);
 
 std::string to_json(const AgentOrders& orders);
 // Fails (mismatch) when the orders come from another version of Paceline.

@@ -106,6 +106,12 @@ RemoteWorkers::~RemoteWorkers() {
   }
 }
 
+void RemoteWorkers::start_server(int member, int server) {
+  running_.insert(member);
+  drained_ = false;
+  tell({.kind = Kind::start, .rank = member, .number = server});
+}
+
 // A host that has not answered has started nothing that could save, and may never answer.
 void RemoteWorkers::forward(int signal) {
   const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
@@ -180,7 +186,7 @@ void RemoteWorkers::heed(const AgentMessage& message) {
       output_.feed(message.rank, message.kind == Kind::error, message.text);
       owed_ += message.text.size();
       return give_credit();
-    case Kind::drained: drained_ = true; return;
+    case Kind::drained: drained_ = running_.empty(); return;  // a server may have been asked for
     case Kind::refused: return lose(fmt::format("host {}: {}", channel_.host, message.text));
     default:
       return lose(fmt::format(

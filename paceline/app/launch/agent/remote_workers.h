@@ -32,6 +32,9 @@ class RemoteWorkers final : public WorkerHost {
                 AgentChannel channel, const AgentOrders& orders);
   ~RemoteWorkers() override;
 
+  // A server in the place of another one that has died there.
+  void start_server(int member, int server);
+
   void forward(int signal) override;
   void kill() override;
   bool empty() const override { return drained_ || gone_; }

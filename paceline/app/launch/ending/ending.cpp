@@ -72,12 +72,24 @@ std::string name_of(int rank, const RankRecord& record) {
   return record.server ? fmt::format("server {}", *record.server) : fmt::format("rank {}", rank);
 }
 
+// ", after servers 0, 3: nobody has what they had"; of a server that is the last one with a part of
+// the tables.
+std::string with_whom_it_died(const RankRecord& root, const std::vector<RankRecord>& records) {
+  std::vector<int> before;
+  const bool just_died = root.server && !root.report && !root.stayed;
+  for (const RankRecord& one : records)
+    if (one.borne && just_died) before.push_back(*one.server);
+  if (before.empty()) return {};
+  return fmt::format(", after {}: nobody has the part of the tables that they shared",
+                     name_ranks(before, "server"));
+}
+
 std::string about_failure(int root, const std::vector<RankRecord>& records, std::string_view host) {
   const RankRecord& record = records.at(static_cast<std::size_t>(root));
   const std::string name = name_of(root, record);
-  std::string text =
-      fmt::format("paceline: {} (pid {}, host {}) failed first: it {}\n", name, record.pid,
-                  record.host.empty() ? host : record.host, how_it_ended(record));
+  std::string text = fmt::format("paceline: {} (pid {}, host {}) failed first: it {}{}\n", name,
+                                 record.pid, record.host.empty() ? host : record.host,
+                                 how_it_ended(record), with_whom_it_died(record, records));
   if (record.report)
     text += fmt::format("paceline: {} told: {}\n", name, first_line(record.report->what));
   if (record.overstayed()) {
@@ -128,6 +140,7 @@ Json process_of(int number, const RankRecord& record, const VerdictFacts& facts)
   if (record.ended() && WIFSIGNALED(*record.wait_status))
     process["signal"] = WTERMSIG(*record.wait_status);
   process["stopped"] = record.stopped;
+  if (record.borne) process["borne"] = true;
   if (record.report) process["told"] = record.report->what;
   return process;
 }
@@ -152,6 +165,7 @@ Failure verdict_about(int root, const std::vector<RankRecord>& records) {
   std::string what =
       fmt::format("{} (pid {}{}) {}", name_of(root, record), record.pid,
                   record.host.empty() ? "" : ", host " + record.host, how_it_ended(record));
+  what += with_whom_it_died(record, records);
   if (record.report) what += fmt::format("; it told: {}", first_line(record.report->what));
   return {Fault::peer_lost, std::move(what), {root}};
 }
@@ -171,6 +185,20 @@ std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord
   if (outcome.kind == Outcome::Kind::done) return {};
   return describe_generation(outcome, records, host) +
          fmt::format("paceline: exit code {}\n", outcome.exit_code);
+}
+
+std::string describe_loss(int server, std::optional<int> successor,
+                          const std::vector<RankRecord>& records, std::string_view host) {
+  const RankRecord& record = records.at(static_cast<std::size_t>(server));
+  std::string text =
+      fmt::format("paceline: {} (pid {}, host {}) {}", name_of(server, record), record.pid,
+                  record.host.empty() ? host : record.host, how_it_ended(record));
+  if (record.report) text += fmt::format(" ({})", first_line(record.report->what));
+  const int ranks = server - *record.server;
+  return text + (successor
+                     ? fmt::format("; the job goes on, and server {} is started in its place\n",
+                                   *successor - ranks)
+                     : std::string("; the job goes on without it\n"));
 }
 
 std::string name_ranks(const std::vector<int>& ascending, std::string_view one) {

@@ -2,6 +2,7 @@
 // stderr, and verdict.json.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,11 @@ std::string describe_generation(const Outcome& outcome, const std::vector<RankRe
 std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
                             std::string_view host);
 
+// The line about a server whose death the job bears: how it ended, and that this server is started
+// in its place, or none.
+std::string describe_loss(int server, std::optional<int> successor,
+                          const std::vector<RankRecord>& records, std::string_view host);
+
 // "rank 3", "ranks 0, 2-5"; `one`: what they are.
 std::string name_ranks(const std::vector<int>& ascending, std::string_view one = "rank");
 
@@ -39,7 +45,8 @@ struct VerdictFacts {
 // One object: "outcome" (done, failed, interrupted, timed_out or output_lost), "exit_code", "job",
 // "generation", "told", the sentences on stderr, and for `failed` "first", the process that failed
 // first; "processes" has each with "rank" or "server", "host", "pid", "how" in words, "exit_code",
-// "signal" if one killed it, "stopped" if the launcher ended it, and "told", its own report.
+// "signal" if one killed it, "stopped" if the launcher ended it, "borne" if the job went on without
+// this server, and "told", its own report.
 std::string verdict_json(const Outcome& outcome, const std::vector<RankRecord>& records,
                          const VerdictFacts& facts);
 

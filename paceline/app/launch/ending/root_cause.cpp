@@ -54,8 +54,9 @@ std::optional<int> find_root_cause(const std::vector<RankRecord>& records) {
 
 std::string desertion(int rank, const std::vector<RankRecord>& records) {
   const RankRecord& record = records[static_cast<std::size_t>(rank)];
-  if (record.wait_status != 0 || record.stopped || record.left) return {};
-  const bool all_joined = std::ranges::all_of(records, &RankRecord::joined);
+  if (record.wait_status != 0 || record.stopped || record.left || record.borne) return {};
+  const bool all_joined =
+      std::ranges::all_of(records, [](const RankRecord& one) { return one.joined || one.late; });
   for (int other = 0; other < static_cast<int>(records.size()); ++other) {
     const RankRecord& one = records[static_cast<std::size_t>(other)];
     if (other == rank || !one.joined || one.server) continue;  // servers end when all have left

@@ -20,6 +20,9 @@ struct RankRecord {
   std::string lost = {};                // why its end is unknown, e.g. its host is unreachable
   bool joined = false;                  // it has come to the job's store
   bool left = false;                    // it has ended its Job, and said so
+  bool linked = false;                  // it has said that it is linked to all others
+  bool late = false;                    // a server that was started in the place of another one
+  bool borne = false;                   // a server whose end fails nobody: others have what it had
   std::string absent = {};              // why the run could not begin without it
   std::string deserted = {};       // what it has not done before it ended with 0: "without ..."
   std::string host = {};           // empty: the launcher's own
@@ -31,7 +34,8 @@ struct RankRecord {
   // The work of a server that had to be killed is lost, though no rank has failed.
   bool overstayed() const { return stayed && wait_status != 0; }
   bool failed() const {
-    return overstayed() || (ended() && (*wait_status != 0 || !deserted.empty()) && !stopped);
+    const bool ended_badly = ended() && (*wait_status != 0 || !deserted.empty());
+    return overstayed() || (ended_badly && !stopped && !borne);
   }
 };
 

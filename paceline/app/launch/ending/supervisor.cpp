@@ -74,6 +74,25 @@ Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
   return verdict_if_known(stamp);
 }
 
+void Supervisor::on_borne_exit(int server, int wait_status, Moment stamp, std::string not_started) {
+  RankRecord& ended = record(server);
+  if (ended.ended()) return;
+  ended.wait_status = wait_status;
+  ended.stamp = stamp;
+  ended.not_started = std::move(not_started);
+  ended.borne = true;
+  --running_;
+  if (!why_) look_at_servers(stamp);
+}
+
+int Supervisor::add_server(std::string host) {
+  const int member = static_cast<int>(records_.size());
+  records_.push_back(
+      {.late = true, .host = std::move(host), .server = member - options_.world_size});
+  ++running_;
+  return member;
+}
+
 // Servers end when all ranks have left. One that waits for ranks that never joined does not.
 void Supervisor::look_at_servers(Moment when) {
   if (running_ranks_ > 0 || options_.servers == 0) return;
@@ -108,8 +127,13 @@ void Supervisor::find_deserters(Moment now) {
 
 Actions Supervisor::on_report(int rank, Failure failure, Moment now) {
   if (rank < 0 || rank >= static_cast<int>(records_.size())) return {};
-  if (!record(rank).report)
-    record(rank).report = std::move(failure);  // the first is nearest to the cause
+  RankRecord& one = record(rank);
+  if (!one.report) one.report = std::move(failure);  // the first is nearest to the cause
+  // Others have heard it too, and end: it was no death that they bear.
+  if (one.borne && one.linked) {
+    one.borne = false;
+    if (!why_) fail(now);
+  }
   find_deserters(now);
   return {};
 }
@@ -123,6 +147,10 @@ Actions Supervisor::on_joined(int rank, Moment now) {
 
 void Supervisor::on_left(int rank) {
   if (rank >= 0 && rank < static_cast<int>(records_.size())) record(rank).left = true;
+}
+
+void Supervisor::on_linked(int member) {
+  if (member >= 0 && member < static_cast<int>(records_.size())) record(member).linked = true;
 }
 
 Actions Supervisor::on_absent(int rank, std::string why, Moment now) {

@@ -87,6 +87,12 @@ class Supervisor {
   [[nodiscard]] Actions on_report(int rank, Failure failure, Moment now);
   [[nodiscard]] Actions on_joined(int rank, Moment now);
   void on_left(int rank);
+  void on_linked(int member);
+  // A server has ended, and others have all that it had (successions.h). `not_started`: why it did
+  // not begin, if it did not.
+  void on_borne_exit(int server, int wait_status, Moment stamp, std::string not_started = {});
+  // A server is started in the place of another one, on `host`. Returns its number, after all.
+  int add_server(std::string host);
   // The run cannot begin without it, and has waited long enough.
   [[nodiscard]] Actions on_absent(int rank, std::string why, Moment now);
   [[nodiscard]] Actions on_signal(int number, Moment now);
@@ -99,6 +105,7 @@ class Supervisor {
   Deadline end_by() const { return end_by_; }  // no limit, unless the run was stopped
 
   bool is_well() const { return !why_; }  // nothing has failed or stopped the run
+  bool has_ranks() const { return running_ranks_ > 0; }
   Outcome outcome() const;
   const std::vector<RankRecord>& records() const { return records_; }
 

@@ -23,7 +23,8 @@ constexpr std::array kNames = {
     std::string_view(variable::kGeneration), std::string_view(variable::kStore),
     std::string_view(variable::kSecretFd), std::string_view(variable::kSecretFile),
     std::string_view(variable::kRole), std::string_view(variable::kServers),
-    std::string_view(variable::kServerIndex), std::string_view(variable::kRanksPerDevice),
+    std::string_view(variable::kServerIndex), std::string_view(variable::kReplicas),
+    std::string_view(variable::kRanksPerDevice),
     // torchrun
     std::string_view("RANK"), std::string_view("WORLD_SIZE"), std::string_view("LOCAL_RANK"),
     std::string_view("LOCAL_WORLD_SIZE"), std::string_view("GROUP_RANK"),
@@ -77,6 +78,7 @@ class Builder {
 void set_place(Builder& to, const JobVariables& job, const ProcessPlace& place) {
   to.set(variable::kRole, place.server ? "server" : "worker");
   if (job.servers > 0) to.set(variable::kServers, job.servers);
+  if (job.replicas > 1) to.set(variable::kReplicas, job.replicas);
   if (place.server) {
     to.set(variable::kServerIndex, *place.server);
     return;

@@ -18,6 +18,7 @@ using Environment = std::vector<std::string>;
 struct JobVariables {
   int world_size = 1;
   int servers = 0;       // beside the workers
+  int replicas = 1;      // servers that keep each range of a table
   std::string job = {};  // its id
   int generation = 1;    // counts the starts of the job
   int max_restarts = 0;

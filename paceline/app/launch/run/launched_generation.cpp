@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
 #include <utility>
 
+#include "paceline/app/launch/ending/ending.h"
 #include "paceline/app/launch/hosts/hosts.h"
+#include "paceline/core/base/check.h"
 #include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
@@ -43,27 +46,7 @@ LaunchedGeneration::LaunchedGeneration(const RunContext& parts, int generation,
                                        std::function<void(std::uint64_t step)> on_saved)
     : parts_(parts),
       generation_(generation),
-      store_(open_store(
-          parts.poller,
-          {.host = parts.placement.listen_host,
-           .port = parts.options.store_port,
-           .ports = ports_of(parts.options),
-           .job = parts.job,
-           .generation = static_cast<std::uint64_t>(generation),
-           .world_size = parts.placement.world_size,
-           .servers = parts.options.servers,
-           .secret = parts.secret,
-           .on_report =
-               [this](const membership::WorkerReport& report) {
-                 carry_out(supervisor_.on_report(report.rank, report.failure, Clock::now()));
-               },
-           .on_saved = [saved = std::move(on_saved)](int, std::uint64_t step) { saved(step); },
-           .on_joined =
-               [this](int rank) {
-                 if (rank < parts_.placement.world_size) starting_.on_joined(Clock::now());
-                 carry_out(supervisor_.on_joined(rank, Clock::now()));
-               },
-           .on_left = [this](int rank) { supervisor_.on_left(rank); }})),
+      store_(open_store(parts.poller, store_options(std::move(on_saved)))),
       input_(parts.poller),
       supervisor_({.world_size = parts.placement.world_size,
                    .servers = parts.options.servers,
@@ -75,7 +58,49 @@ LaunchedGeneration::LaunchedGeneration(const RunContext& parts, int generation,
           {.stall = parts.options.stall, .limit = parts.options.start_timeout, .host = host_name()},
           Clock::now()),
       finishing_(
-          {.stall = parts.options.stall, .host = host_name(), .is_stopped = is_stopped_process}) {}
+          {.stall = parts.options.stall, .host = host_name(), .is_stopped = is_stopped_process}) {
+  const RunOptions& options = parts.options;
+  const int ranks = parts.placement.world_size;
+  if (options.replicas == 1) return;
+  successions_.emplace(
+      Successions::Options{
+          .ranks = ranks, .servers = options.servers, .most = options.server_restarts},
+      counting_keeper(ranks, options.servers, options.replicas));
+  for (std::size_t host = 0; host < parts.placement.hosts.size(); ++host)
+    for (const int server : parts.placement.hosts[host].servers)
+      hosts_of_servers_[ranks + server] = host;
+}
+
+membership::StoreServerOptions LaunchedGeneration::store_options(
+    std::function<void(std::uint64_t step)> on_saved) {
+  const RunOptions& options = parts_.options;
+  return {
+      .host = parts_.placement.listen_host,
+      .port = options.store_port,
+      .ports = ports_of(options),
+      .job = parts_.job,
+      .generation = static_cast<std::uint64_t>(generation_),
+      .world_size = parts_.placement.world_size,
+      .servers = options.servers,
+      .secret = parts_.secret,
+      .on_report =
+          [this](const membership::WorkerReport& report) {
+            carry_out(supervisor_.on_report(report.rank, report.failure, Clock::now()));
+          },
+      .on_saved = [saved = std::move(on_saved)](int, std::uint64_t step) { saved(step); },
+      .on_joined =
+          [this](int rank) {
+            if (rank < parts_.placement.world_size) starting_.on_joined(Clock::now());
+            carry_out(supervisor_.on_joined(rank, Clock::now()));
+          },
+      .on_left =
+          [this](int rank) {
+            supervisor_.on_left(rank);
+            if (successions_) store_.bury(rank);
+          },
+      .on_server_report = [this](int server, Bytes report) { on_server_report(server, report); },
+      .on_linked = [this](int member) { on_linked(member); }};
+}
 
 LaunchedGeneration::~LaunchedGeneration() {
   hosts_.clear();
@@ -85,12 +110,11 @@ WorkerEvents LaunchedGeneration::events() {
   return {.started = [this](int rank, int pid) { supervisor_.on_started(rank, pid); },
           .not_started =
               [this](int rank, const std::string& why, Clock::time_point when) {
-                carry_out(supervisor_.on_not_started(rank, why, when));
+                constexpr int kExitOne = 1 << 8;  // as a wait status
+                on_ended(rank, kExitOne, when, why);
               },
-          .ended =
-              [this](int rank, int status, Clock::time_point when) {
-                carry_out(supervisor_.on_exit(rank, status, when));
-              },
+          .ended = [this](int rank, int status,
+                          Clock::time_point when) { on_ended(rank, status, when); },
           .lost =
               [this](int rank, const std::string& why) {
                 carry_out(supervisor_.on_lost(rank, why, Clock::now()));
@@ -101,6 +125,7 @@ void LaunchedGeneration::start(Agents agents) {
   const RunOptions& options = parts_.options;
   const JobVariables job{.world_size = parts_.placement.world_size,
                          .servers = options.servers,
+                         .replicas = options.replicas,
                          .job = parts_.job,
                          .generation = generation_,
                          .max_restarts = options.max_restarts,
@@ -118,9 +143,11 @@ void LaunchedGeneration::start(Agents agents) {
                          .usable_cores = usable_cores()};
   const std::vector<PlacedHost>& hosts = parts_.placement.hosts;
   for (std::size_t i = 0; i < hosts.size(); ++i)
-    if (!hosts[i].here) start_there(i, orders_for(options, parts_.placement, job, i), agents);
+    orders_.emplace(i, orders_for(options, parts_.placement, job, i));
   for (std::size_t i = 0; i < hosts.size(); ++i)
-    if (hosts[i].here) start_here(orders_for(options, parts_.placement, job, i));
+    if (!hosts[i].here) start_there(i, orders_.at(i), agents);
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (hosts[i].here) start_here(orders_.at(i));
   input_.workers_started();
 }
 
@@ -140,10 +167,10 @@ void LaunchedGeneration::start_here(const AgentOrders& orders) {
                  .open_files = parts_.open_files});
   here_ = workers.get();
   hosts_.push_back(std::move(workers));
-  Environment inherited = own_environment();
-  for (const std::string& entry : parts_.options.passed) set_variable(inherited, entry);
+  inherited_ = own_environment();
+  for (const std::string& entry : parts_.options.passed) set_variable(inherited_, entry);
   for (const ProcessPlace& place : places) {
-    here_->start(place, worker_environment(inherited, orders.job, place),
+    here_->start(place, worker_environment(inherited_, orders.job, place),
                  input_.descriptor_for(place.rank));
   }
 }
@@ -160,6 +187,77 @@ void LaunchedGeneration::start_there(std::size_t host, AgentOrders orders, Agent
                                                  std::move(channel), orders);
   there_[host] = workers.get();
   hosts_.push_back(std::move(workers));
+}
+
+void LaunchedGeneration::on_linked(int member) {
+  supervisor_.on_linked(member);
+  if (!successions_) return;
+  successions_->on_linked(member);
+  tell_map();
+}
+
+void LaunchedGeneration::on_server_report(int server, Bytes report) {
+  if (!successions_) return;
+  successions_->on_report(server, report);
+  for (const int member : successions_->take_ready())
+    parts_.say(fmt::format("paceline: server {} is ready\n", member - parts_.placement.world_size));
+  tell_map();
+}
+
+void LaunchedGeneration::tell_map() {
+  if (const auto map = successions_->take_map()) store_.tell_map(*map);
+}
+
+void LaunchedGeneration::on_ended(int member, int wait_status, Clock::time_point when,
+                                  const std::string& not_started) {
+  const RankRecord& record = records().at(static_cast<std::size_t>(member));
+  const bool has_left = record.left && wait_status == 0;
+  // Whom others still wait for at the start is no loss that they bear.
+  if (successions_ && (record.linked || record.late)) store_.bury(member);
+  if (successions_ && record.server && !has_left)
+    return on_server_death(member, wait_status, when, not_started);
+  carry_out(not_started.empty() ? supervisor_.on_exit(member, wait_status, when)
+                                : supervisor_.on_not_started(member, not_started, when));
+}
+
+// A server that has told why it gives up has told it to all members, which end with it.
+void LaunchedGeneration::on_server_death(int server, int wait_status, Clock::time_point when,
+                                         const std::string& not_started) {
+  const RankRecord& record = records().at(static_cast<std::size_t>(server));
+  const bool was_well = supervisor_.is_well();
+  const bool has_told_all = record.linked && record.report;
+  if (has_told_all || !successions_->bears_loss_of(server)) {
+    carry_out(not_started.empty() ? supervisor_.on_exit(server, wait_status, when)
+                                  : supervisor_.on_not_started(server, not_started, when));
+    // Ranks that save after a signal would wait for it in vain.
+    if (!was_well && supervisor_.has_ranks()) store_.tell(verdict_about(server, records()));
+    return;
+  }
+  supervisor_.on_borne_exit(server, wait_status, when, not_started);
+  const auto successor = successions_->on_death(server, was_well && supervisor_.has_ranks());
+  if (was_well) parts_.say(describe_loss(server, successor, records(), host_name()));
+  tell_map();
+  if (successor) start_server(*successor, hosts_of_servers_.at(server));
+}
+
+void LaunchedGeneration::start_server(int member, std::size_t host) {
+  const PlacedHost& place = parts_.placement.hosts[host];
+  const int number = member - parts_.placement.world_size;
+  PACELINE_CHECK(supervisor_.add_server(place.here ? "" : place.share.name) == member,
+                 "server {} has another number: a bug, please report it", number);
+  hosts_of_servers_[member] = host;
+  store_.expect(member);
+  if (!place.here) return there_.at(host)->start_server(member, number);
+  const AgentOrders& orders = orders_.at(host);
+  const ProcessPlace its = place_of_server(orders, number);
+  try {
+    here_->start(its, worker_environment(inherited_, orders.job, its),
+                 input_.descriptor_for(member));
+  } catch (const Error& error) {  // another try would end in the same way
+    supervisor_.on_borne_exit(member, 1, Clock::now(), error.what());
+    std::ignore = successions_->on_death(member, false);
+    parts_.say(describe_loss(member, {}, records(), host_name()));
+  }
 }
 
 void LaunchedGeneration::carry_out(const Actions& actions) {

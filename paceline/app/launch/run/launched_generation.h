@@ -4,9 +4,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "paceline/app/launch/agent/remote_workers.h"
+#include "paceline/app/launch/ending/successions.h"
 #include "paceline/app/launch/ending/supervisor.h"
 #include "paceline/app/launch/output/input.h"
 #include "paceline/app/launch/output/output.h"
@@ -70,6 +72,17 @@ class LaunchedGeneration {
   WorkerEvents events();
   void start_here(const AgentOrders& orders);
   void start_there(std::size_t host, AgentOrders orders, Agents& agents);
+  // For servers that are replicated.
+  membership::StoreServerOptions store_options(std::function<void(std::uint64_t step)> on_saved);
+  void on_linked(int member);
+  void on_server_report(int server, Bytes report);
+  // `not_started`: why the process did not begin; empty: it did.
+  void on_ended(int member, int wait_status, Clock::time_point when,
+                const std::string& not_started = {});
+  void on_server_death(int server, int wait_status, Clock::time_point when,
+                       const std::string& not_started);
+  void start_server(int member, std::size_t host);
+  void tell_map();
   void tell_long_waits(Clock::time_point now);
   void carry_out(const Actions& actions);
 
@@ -78,6 +91,10 @@ class LaunchedGeneration {
   membership::StoreServer store_;
   Input input_;
   Supervisor supervisor_;
+  std::optional<Successions> successions_;
+  std::map<int, std::size_t> hosts_of_servers_;  // by member
+  std::map<std::size_t, AgentOrders> orders_;    // by host
+  Environment inherited_;                        // by workers here
   Starting starting_;
   Finishing finishing_;
   LocalWorkers* here_ = nullptr;  // none: no rank is on this host

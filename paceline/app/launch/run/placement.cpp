@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "paceline/app/launch/hosts/hosts.h"
 #include "paceline/app/launch/process/program.h"
@@ -143,6 +144,20 @@ AgentOrders orders_for(const RunOptions& options, const Placement& placement,
   return orders;
 }
 
+std::string shared_replicas(const RunOptions& options, const Placement& placement) {
+  for (const PlacedHost& host : placement.hosts) {
+    const std::set<int> here(host.servers.begin(), host.servers.end());
+    for (const int server : here)
+      for (int next = 1; next < options.replicas; ++next)
+        if (here.contains((server + next) % options.servers))
+          return fmt::format(
+              "paceline: host {} has several replicas of one range of a table "
+              "(--replicas {}), there are not enough hosts for others\n",
+              host.share.name, options.replicas);
+  }
+  return {};
+}
+
 // The variables that workers are known to find beforehand; here also the devices that are shown.
 Environment known_variables(const RunOptions& options, bool here) {
   Environment known;
@@ -185,6 +200,7 @@ std::string describe(const RunOptions& options, const Placement& placement) {
   const JobVariables job{
       .world_size = placement.world_size,
       .servers = options.servers,
+      .replicas = options.replicas,
       .job = "(chosen at the start)",
       .store = fmt::format("HOST:{}", options.store_port == 0 ? "(any free port)"
                                                               : std::to_string(options.store_port)),
@@ -201,6 +217,7 @@ std::string describe(const RunOptions& options, const Placement& placement) {
       "{} ranks{} on {} host{}; the store listens on {}\n", placement.world_size,
       options.servers > 0 ? fmt::format(" and {} servers", options.servers) : "",
       placement.hosts.size(), placement.hosts.size() == 1 ? "" : "s", placement.listen_host);
+  text += shared_replicas(options, placement);
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const PlacedHost& host = placement.hosts[i];
     text += fmt::format("\nhost {}: {}\n", host.share.name, whom_it_has(host));

@@ -31,6 +31,10 @@ Placement place(const RunOptions& options);
 AgentOrders orders_for(const RunOptions& options, const Placement& placement,
                        const JobVariables& job, std::size_t index);
 
+// The line about a host that has several servers which keep the same range of a table (--replicas);
+// empty: they are on different hosts.
+std::string shared_replicas(const RunOptions& options, const Placement& placement);
+
 // The text that --dry-run prints: each host, its ranks, the command, the variables of its first
 // rank.
 std::string describe(const RunOptions& options, const Placement& placement);

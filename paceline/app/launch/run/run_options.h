@@ -16,8 +16,10 @@ namespace paceline::launch {
 
 struct RunOptions {
   int processes = 1;
-  int servers = 0;                   // processes of this command that keep tables for the job
-  std::string program;               // the file to execute
+  int servers = 0;          // processes of this command that keep tables for the job
+  int replicas = 1;         // servers that keep each range of a table
+  int server_restarts = 3;  // servers that are started in the place of others, where it is above 1
+  std::string program;      // the file to execute
   std::vector<std::string> command;  // argv, the program's name as the user wrote it first
 
   Clock::duration grace = std::chrono::seconds(1);  // time for survivors to end by themselves

@@ -13,7 +13,7 @@ namespace {
 using Records = std::vector<RankRecord>;
 
 bool is_missing(const RankRecord& record) {
-  return !record.joined && !record.ended();
+  return !record.joined && !record.ended() && !record.late;
 }
 
 bool has_started(const RankRecord& record) {
@@ -115,7 +115,7 @@ std::string how_it_runs_on(const RankRecord& record, const Finishing::Options& o
 std::optional<Starting::Moment> Starting::waits_since(const Records& records) const {
   if (std::ranges::none_of(records, is_missing)) return std::nullopt;
   const bool all_started = std::ranges::all_of(
-      records, [](const RankRecord& one) { return one.ended() || has_started(one); });
+      records, [](const RankRecord& one) { return one.ended() || has_started(one) || one.late; });
   if (!all_started) return begun_;  // the launcher itself waits
   return first_joined_;
 }

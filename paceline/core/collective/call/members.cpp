@@ -34,8 +34,10 @@ std::vector<int> Members::all_of(const membership::Generation& generation) {
   return all;
 }
 
+// Servers that come late are not in the table.
 int Members::member(int world_rank) const {
-  return members_[static_cast<std::size_t>(world_rank)];
+  const auto place = static_cast<std::size_t>(world_rank);
+  return place < members_.size() ? members_[place] : -1;
 }
 
 topology::Topology Members::topology() const {

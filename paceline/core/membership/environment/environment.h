@@ -42,7 +42,9 @@ struct Environment {
   int rank = 0;        // -1: a server
   int world_size = 1;  // ranks
   int servers = 0;
-  int server_index = -1;  // below 0: a worker
+  int server_index =
+      -1;            // below 0: a worker; from `servers` on: it is started in a lost one's place
+  int replicas = 1;  // the servers that keep each range of a table
   int local_rank = 0;
   int local_world_size = 1;
   int node_rank = 0;
@@ -66,6 +68,9 @@ struct Environment {
   std::string record_file;
 
   bool is_server() const { return server_index >= 0; }
+  // A server that the launcher has started while the job runs. It is none of the members() of the
+  // beginning, and numbered after them.
+  bool is_late() const { return is_server() && server_index >= servers; }
   // This process's number among the members of a generation, and how many these are.
   int member() const { return is_server() ? world_size + server_index : rank; }
   int members() const { return world_size + servers; }

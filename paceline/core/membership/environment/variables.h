@@ -22,6 +22,7 @@ constexpr const char* kSecretFd = "PACELINE_SECRET_FD";
 constexpr const char* kSecretFile = "PACELINE_SECRET_FILE";  // a file of mode 0600 that holds them
 constexpr const char* kRole = "PACELINE_ROLE";               // worker, server
 constexpr const char* kServers = "PACELINE_SERVERS";         // beside the ranks
+constexpr const char* kReplicas = "PACELINE_REPLICAS";       // servers that keep each range
 constexpr const char* kServerIndex = "PACELINE_SERVER_INDEX";  // a server's, which has no rank
 constexpr const char* kTransport = "PACELINE_TRANSPORT";       // auto, shm, tcp, ucx, mpi
 constexpr const char* kDeviceTransport = "PACELINE_DEVICE_TRANSPORT";  // auto, direct, nccl, staged
@@ -43,6 +44,7 @@ constexpr const char* kLog = "PACELINE_LOG";  // quiet, info, debug
 namespace paceline::membership {
 
 inline constexpr std::int64_t kMostRanks = 1 << 20;
+inline constexpr int kMostReplicas = 3;
 
 // The failure (misuse) names the variable, its value, what it must be and who sets it.
 Failure senseless(const char* name, std::string_view value, std::string_view must);

@@ -54,6 +54,17 @@ transport::StreamIdentity Generation::stream_identity(int peer) const {
           .kinds = &kinds_};
 }
 
+void Generation::attach_late(int peer, std::unique_ptr<transport::Link> link) {
+  const auto place = static_cast<std::size_t>(peer);
+  if (place >= links_.size()) links_.resize(place + 1);
+  links_[place] = std::move(link);
+  late_.insert(peer);
+  borne_.insert(peer);
+  const auto sinks = sinks_;
+  for (const auto& [group, sink] : sinks)
+    if (sinks_.contains(group)) sink->arrived(peer);
+}
+
 void Generation::subscribe(std::uint32_t group, FrameSink* sink) {
   if (sink == nullptr) {
     sinks_.erase(group);

@@ -34,6 +34,8 @@ class FrameSink {
   virtual void failed(const Failure& why) = 0;  // once; nothing comes after it
   // The peer has ended its Job on purpose, or its loss is borne.
   virtual void departed(int peer) = 0;
+  // A server that was started again is linked to this member.
+  virtual void arrived(int /*peer*/) {}
   // A call that the peer has made here and this rank has not; empty: none.
   virtual std::string heard_of(int peer) const = 0;
 };
@@ -49,10 +51,12 @@ struct Hosts {
   static Hosts this_one(int ranks, bool share_memory);
 };
 
-// Members are numbered: first the ranks, by rank, then the servers, which have no rank.
+// Members are numbered: first the ranks, by rank, then the servers, which have no rank. Servers that
+// are started again while the job runs come late: they are new members, numbered after all others,
+// and no process takes over the number of one that has ended.
 struct GenerationIdentity {
   int rank = 0;  // the member's number
-  int size = 1;  // all members
+  int size = 1;  // all members of the beginning
   std::uint64_t job = 0;
   std::uint64_t generation = 1;
   int servers = 0;  // of them
@@ -79,14 +83,25 @@ class Generation final : private transport::LinkOwner {
   void attach(int peer, std::unique_ptr<transport::Link> link) {
     links_.at(static_cast<std::size_t>(peer)) = std::move(link);
   }
+  // While the generation runs: a link to a member that comes late, whose loss fails nobody. Sinks
+  // hear that it has arrived. REQUIRES: a peer from identity().size on, without a link here.
+  // THREAD: driver.
+  void attach_late(int peer, std::unique_ptr<transport::Link> link);
+  // All of whom a link was here, also lost ones. THREAD: driver.
+  const std::set<int>& late_members() const { return late_; }
+  // The peer had ended before this member came late: sinks find it departed. THREAD: driver.
+  void missed(int peer) { departed_.insert(peer); }
   void set_shares_memory(bool shares) { shares_memory_ = shares; }
   bool shares_memory() const { return shares_memory_; }
   // Before anything is chosen; without it all are on this one.
   void set_hosts(Hosts hosts) { hosts_ = std::move(hosts); }
   const Hosts& hosts() const { return hosts_; }
 
-  // nullptr for this rank itself. THREAD: driver.
-  transport::Link* link(int peer) { return links_[static_cast<std::size_t>(peer)].get(); }
+  // nullptr for this rank itself, and for one that has not come. THREAD: driver.
+  transport::Link* link(int peer) {
+    const auto place = static_cast<std::size_t>(peer);
+    return place < links_.size() ? links_[place].get() : nullptr;
+  }
   bool has_departed(int peer) const { return departed_.contains(peer); }
   // The loss of these fails nobody: sinks hear that they have departed. THREAD: driver.
   void bear_loss_of(const std::set<int>& members) { borne_.insert(members.begin(), members.end()); }
@@ -159,7 +174,7 @@ class Generation final : private transport::LinkOwner {
   std::map<std::uint32_t, FrameSink*> sinks_;
   std::map<std::uint32_t, std::vector<Early>> early_;
   std::size_t early_bytes_ = 0;
-  std::set<int> departed_, borne_;
+  std::set<int> departed_, borne_, late_;
   std::map<int, Failure> losses_;  // of those that are borne
   bool shares_memory_ = false;
   Hosts hosts_;

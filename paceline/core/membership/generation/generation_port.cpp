@@ -46,13 +46,16 @@ GenerationPort::GenerationPort(std::shared_ptr<transport::Reactor> reactor,
       generation_(std::move(generation)),
       group_(group),
       machine_(machine),
-      peers_(members) {
+      peers_(members),
+      has_servers_(!members.empty() && *members.rbegin() >= generation_->identity().ranks()) {
   PACELINE_CHECK(generation_->reserve_group(group_), "the number {} is that of another group",
                  group_);
   const GenerationIdentity& own = generation_->identity();
   for (int rank = 0; members.empty() && rank < own.ranks(); ++rank) peers_.insert(rank);
   peers_.erase(own.rank);
   reactor_->run([&] {
+    if (has_servers_)
+      for (const int late : generation_->late_members()) peers_.insert(late);
     generation_->bear_loss_of(may_be_lost);
     generation_->subscribe(group_, this);
     for (const int peer : peers_)

@@ -4,6 +4,12 @@
 // Members are numbered: a rank's number is its rank, and the servers of the job have the numbers
 // above. A message may be longer than a frame: it travels in pieces, which the receiver
 // puts together in memory before its machine hears of it.
+//
+// If a server is among the members, so is each that comes late (generation.h). The others' machines
+// are not told that it has come: from then on they hear its messages and it hears theirs, and its
+// end is told as that of any member. All that is sent to it before is lost. Each member has its link
+// before the launcher hears that the newcomer is linked, so machines that go by the launcher's map
+// lose nothing.
 #pragma once
 
 #include <atomic>
@@ -62,6 +68,9 @@ class GenerationPort final : private machine::Port, private FrameSink {
   void departed(int peer) override {
     if (peers_.contains(peer)) lose(peer);
   }
+  void arrived(int peer) override {
+    if (has_servers_) peers_.insert(peer);
+  }
   std::string heard_of(int) const override { return {}; }
 
   // A message of which not all pieces have come.
@@ -78,7 +87,8 @@ class GenerationPort final : private machine::Port, private FrameSink {
   const std::shared_ptr<Generation> generation_;
   const std::uint32_t group_;
   machine::Machine& machine_;
-  std::set<int> peers_;  // the members but this one
+  std::set<int> peers_;  // the members but this one; the driver's, once it hears frames
+  const bool has_servers_;
   const Clock::time_point begin_ = Clock::now();
   // THREAD: the driver alone, from here on.
   std::map<std::uint32_t, transport::Poller::TimerId> timers_;

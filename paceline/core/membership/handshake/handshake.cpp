@@ -192,6 +192,16 @@ void Acceptor::listen(transport::FileDescriptor listener) {
   poller_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { on_connection(fd); });
 }
 
+std::vector<transport::FileDescriptor> Acceptor::take_listeners() {
+  std::vector<transport::FileDescriptor> taken;
+  for (auto& [fd, listener] : listeners_) {
+    poller_.forget(fd);
+    taken.push_back(std::move(listener));
+  }
+  listeners_.clear();
+  return taken;
+}
+
 void Acceptor::on_connection(int listener) {
   auto socket = transport::accept(listener);
   if (!socket) {

@@ -99,6 +99,8 @@ class Acceptor {
   std::string crowd() const;
 
   void listen(transport::FileDescriptor listener);  // may be called for several
+  // Hands over all listeners; connections that wait there are not lost.
+  std::vector<transport::FileDescriptor> take_listeners();
 
  private:
   struct Pending;

@@ -63,6 +63,11 @@ Result<> StoreClient::on_frame(const FrameHeader& header, Bytes payload) {
     answers_[header.index].emplace_back(payload.begin(), payload.end());
     return Done{};
   }
+  if (header.type == frame::kServerMap) {
+    map_.emplace(payload.begin(), payload.end());
+    if (on_map_) on_map_(*map_);
+    return Done{};
+  }
   const auto verdict =
       header.type == frame::kVerdict ? transport::decode_failure(payload) : std::nullopt;
   if (!verdict) return Failure{Fault::io, "the store sent a frame that no store sends", {}};
@@ -167,6 +172,19 @@ void StoreClient::saved(std::uint64_t step) {
 
 void StoreClient::leave() {
   connection_->send({.type = FrameType::goodbye}, {});
+}
+
+void StoreClient::linked() {
+  connection_->send({.type = frame::kLinked}, {});
+}
+
+void StoreClient::report_of_server(Bytes report) {
+  connection_->send({.type = frame::kServerReport}, report);
+}
+
+void StoreClient::hear_map(std::function<void(Bytes map)> on_map) {
+  on_map_ = std::move(on_map);
+  if (map_) on_map_(*map_);
 }
 
 std::string StoreClient::local_host() const {

@@ -1,5 +1,5 @@
-// A worker's connection to the store: keys while it joins, then the launcher's verdict, and its own
-// report.
+// A member's connection to the store: keys while it joins, then the launcher's verdict, the map of
+// servers, and its own reports.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "paceline/core/membership/handshake/handshake.h"
 #include "paceline/core/transport/link/frame_connection.h"
@@ -57,6 +58,13 @@ class StoreClient {
   // Tells the launcher that this rank ends its Job on purpose.
   void leave();
 
+  // For servers that are replicated (docs/guide/server.md). The launcher hears that this member is
+  // linked to all others, and what a server has to say (at most 64 KiB); `on_map` is called with
+  // each map, at first with the newest if one has come. THREAD: the poller's, or before serve_on().
+  void linked();
+  void report_of_server(Bytes report);
+  void hear_map(std::function<void(Bytes map)> on_map);
+
   // The address by which this process reaches the store; other ranks reach it there too.
   std::string local_host() const;
 
@@ -75,6 +83,8 @@ class StoreClient {
   std::optional<Failure> ended_;
   bool cut_off_ = false;
   std::function<void(const Failure&)> on_verdict_;
+  std::optional<std::vector<std::byte>> map_;
+  std::function<void(Bytes map)> on_map_;
 };
 
 }  // namespace paceline::membership

@@ -17,8 +17,16 @@ inline constexpr FrameType kStoreValue{14};  // the answer
 inline constexpr FrameType kVerdict{15};     // launcher to worker: the run has failed, and why
 inline constexpr FrameType kReport{16};      // worker to launcher: why this rank gives up
 inline constexpr FrameType kSaved{24};  // worker to launcher: a checkpoint is committed: {step}
+// If servers are replicated, the launcher hears from a server what it keeps, tells all members which
+// servers have what, and hears of each member that it is linked to all others. Rooms above give the
+// bytes of the first two their meaning.
+inline constexpr FrameType kServerReport{28};
+inline constexpr FrameType kServerMap{29};
+inline constexpr FrameType kLinked{30};
 
 }  // namespace frame
+
+inline constexpr std::size_t kLongestServerWord = std::size_t{64} << 10;  // a report or a map
 
 inline constexpr auto kStoreFrames = std::to_array<transport::FrameKind>({
     {frame::kStoreSet, "store_set", transport::kLongestControlPayload},
@@ -27,6 +35,9 @@ inline constexpr auto kStoreFrames = std::to_array<transport::FrameKind>({
     {frame::kVerdict, "verdict", transport::kLongestControlPayload},
     {frame::kReport, "report", transport::kLongestControlPayload},
     {frame::kSaved, "saved", transport::kLongestControlPayload},
+    {frame::kServerReport, "server_report", kLongestServerWord},
+    {frame::kServerMap, "server_map", kLongestServerWord},
+    {frame::kLinked, "linked", 0},
 });
 
 // All that may come on a connection to the store, at either end.

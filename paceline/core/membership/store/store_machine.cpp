@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "paceline/core/base/number.h"
 #include "paceline/core/membership/store/store_frames.h"
 
 namespace paceline::membership {
@@ -42,6 +43,9 @@ std::string of_generation(std::uint64_t generation, std::string_view key) {
 
 Action verdict_for(int client, const Failure& failure) {
   return Send{client, {.kind = kind(frame::kVerdict), .payload = transport::encode(failure)}};
+}
+Action map_for(int client, std::vector<std::byte> map) {
+  return Send{client, {.kind = kind(frame::kServerMap), .payload = std::move(map)}};
 }
 Action report_of(int rank, const Failure& failure) {
   return Send{StoreMachine::kOwner,
@@ -82,6 +86,13 @@ Actions StoreMachine::on_message(int id, const Message& message, machine::Time) 
                     .index = static_cast<std::uint32_t>(client->second.rank),
                     .payload = message.payload}}};
     }
+    case kind(frame::kServerReport):
+      if (client->second.rank < ranks_) return refuse(id, "a report that servers alone send");
+      return {Send{kOwner,
+                   {.kind = message.kind,
+                    .index = static_cast<std::uint32_t>(client->second.rank),
+                    .payload = message.payload}}};
+    case kind(frame::kLinked):
     case kind(FrameType::goodbye):
       return {
           Send{kOwner,
@@ -107,6 +118,24 @@ Actions StoreMachine::tell(const Failure& verdict) {
   return actions;
 }
 
+Actions StoreMachine::tell_map(Bytes map) {
+  map_.emplace(map.begin(), map.end());
+  Actions actions;
+  for (const auto& [id, client] : clients_)
+    if (!client.objected) actions.push_back(map_for(id, *map_));
+  return actions;
+}
+
+Actions StoreMachine::bury(int member) {
+  gone_.insert(member);
+  std::vector<std::string> keys;
+  for (const auto& [key, waiting] : waiting_)
+    if (is_of_gone(key)) keys.push_back(key);
+  Actions actions;
+  for (const std::string& key : keys) answer_waiting(key, actions);
+  return actions;
+}
+
 Actions StoreMachine::admit(int id, const Message& hello) {
   WireReader reader(hello.payload);
   Client newcomer{.rank = reader.integer<std::int32_t>()};
@@ -123,6 +152,7 @@ Actions StoreMachine::admit(int id, const Message& hello) {
   } else if (verdict_) {
     actions = {verdict_for(id, *verdict_)};
   }
+  if (!newcomer.objected && map_) actions.push_back(map_for(id, *map_));
   clients_.emplace(id, newcomer);
   return actions;
 }
@@ -146,6 +176,7 @@ std::optional<Failure> StoreMachine::object_to_place(const Client& newcomer, int
             newcomer.rank, world_size, world_size_, world_size),
         {newcomer.rank}};
   }
+  if (late_.contains(newcomer.rank)) return std::nullopt;
   if (newcomer.rank < 0 || newcomer.rank >= world_size_) {
     return Failure{
         Fault::mismatch,
@@ -197,7 +228,8 @@ Actions StoreMachine::set(int id, WireReader reader) {
   Actions actions;
   answer_waiting(key, actions);
   const std::string folder = folder_of(key);
-  if (++ranks_in_[folder] == world_size_) answer_waiting(folder + std::string(kAllRanks), actions);
+  if (client.rank < world_size_ && ++ranks_in_[folder] == world_size_)
+    answer_waiting(folder + std::string(kAllRanks), actions);
   return actions;
 }
 
@@ -229,9 +261,20 @@ void StoreMachine::answer_waiting(const std::string& key, Actions& actions) {
 }
 
 bool StoreMachine::is_there(const std::string& key) const {
-  if (values_.contains(key)) return true;
+  if (values_.contains(key) || is_of_gone(key)) return true;
   const auto ranks = asks_for_all(key) ? ranks_in_.find(folder_of(key)) : ranks_in_.end();
   return ranks != ranks_in_.end() && ranks->second == world_size_;
+}
+
+// The keys of a member end in its number.
+bool StoreMachine::is_of_gone(const std::string& key) const {
+  const auto member = number_in<unsigned>(std::string_view(key).substr(key.rfind('/') + 1));
+  return member && gone_.contains(static_cast<int>(*member));
+}
+
+Bytes StoreMachine::value_of(const std::string& key) const {
+  const auto found = is_of_gone(key) ? values_.end() : values_.find(key);
+  return found == values_.end() ? Bytes() : Bytes(found->second);
 }
 
 void StoreMachine::answer(const Waiting& to, const std::string& key, Actions& actions) const {
@@ -240,10 +283,13 @@ void StoreMachine::answer(const Waiting& to, const std::string& key, Actions& ac
         Send{to.client,
              {.kind = kind(frame::kStoreValue), .index = to.request, .payload = std::move(value)}});
   };
-  if (!asks_for_all(key)) return send(values_.at(key));
+  if (!asks_for_all(key)) {
+    const Bytes value = value_of(key);
+    return send({value.begin(), value.end()});
+  }
   WireWriter values;
   for (int rank = 0; rank < world_size_; ++rank) {
-    const std::vector<std::byte>& value = values_.at(fmt::format("{}{}", folder_of(key), rank));
+    const Bytes value = value_of(fmt::format("{}{}", folder_of(key), rank));
     values.integer(static_cast<std::uint32_t>(value.size())).raw(value);
     const bool is_full = values.bytes().size() >= kMessageOfAll;
     if (is_full || rank + 1 == world_size_) send(std::exchange(values, {}).bytes());

@@ -3,7 +3,8 @@
 //
 // Peers are the connections that have passed the handshake, as the owner numbers them; a connection
 // begins with hello(). Messages have the kinds of frames (docs/wire.md). Keys are set once, and
-// read by waiting for them; those of one generation are not seen by another.
+// read by waiting for them; those of one generation are not seen by another. Values of a member
+// that has gone are empty.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,9 @@ namespace paceline::membership {
 class StoreMachine final : public machine::Machine {
  public:
   // Reports of ranks are sent to this address, as {index: the rank, payload: the failure}, and so
-  // are the steps that they have saved, as {index: the rank, payload: the step}, and their
-  // goodbyes, as {index: the rank}.
+  // are the steps that they have saved, as {index: the rank, payload: the step}, the reports of
+  // servers, as {index: the member, payload: the report}, and who is linked to all others or says
+  // goodbye, as {index: the member}.
   static constexpr int kOwner = -1;
 
   // The job has `ranks` and `servers`, which are numbered after them.
@@ -45,6 +47,13 @@ class StoreMachine final : public machine::Machine {
 
   // Tells every client, and each that comes later, that the run has failed, and why.
   machine::Actions tell(const Failure& verdict);
+
+  // Tells every client, and each that comes later, which servers have what; the newest map counts.
+  machine::Actions tell_map(Bytes map);
+  // A server is started again and comes as this member, numbered after all others.
+  void expect(int member) { late_.insert(member); }
+  // The member's process has ended, or it has left: who waits for its values hears so.
+  machine::Actions bury(int member);
 
  private:
   struct Client {
@@ -67,6 +76,8 @@ class StoreMachine final : public machine::Machine {
   void answer_waiting(const std::string& key, machine::Actions& actions);
   void answer(const Waiting& to, const std::string& key, machine::Actions& actions) const;
   bool is_there(const std::string& key) const;
+  bool is_of_gone(const std::string& key) const;
+  Bytes value_of(const std::string& key) const;
   machine::Actions refuse(int id, std::string_view what);
   void forget(int id);
 
@@ -79,6 +90,8 @@ class StoreMachine final : public machine::Machine {
   std::map<std::string, int> ranks_in_;  // by folder: how many ranks have set their key there
   std::map<std::string, std::vector<Waiting>> waiting_;
   std::optional<Failure> verdict_;
+  std::optional<std::vector<std::byte>> map_;  // of servers
+  std::set<int> late_, gone_;                  // members
 };
 
 }  // namespace paceline::membership

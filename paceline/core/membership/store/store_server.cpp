@@ -47,6 +47,9 @@ class StoreServer::Impl final : private machine::Port {
   bool anyone_joined() const { return has_rank_joined_; }
 
   void tell(const Failure& verdict) { perform(machine_.tell(verdict), *this); }
+  void tell_map(Bytes map) { perform(machine_.tell_map(map), *this); }
+  void expect(int member) { machine_.expect(member); }
+  void bury(int member) { perform(machine_.bury(member), *this); }
 
  private:
   void admit(transport::FileDescriptor socket, const Hello& hello) {
@@ -104,6 +107,10 @@ class StoreServer::Impl final : private machine::Port {
         options_.on_saved(rank, transport::WireReader(message.payload).integer<std::uint64_t>());
     } else if (message.kind == static_cast<std::uint32_t>(FrameType::goodbye)) {
       if (options_.on_left) options_.on_left(rank);
+    } else if (message.kind == static_cast<std::uint32_t>(frame::kServerReport)) {
+      if (options_.on_server_report) options_.on_server_report(rank, message.payload);
+    } else if (message.kind == static_cast<std::uint32_t>(frame::kLinked)) {
+      if (options_.on_linked) options_.on_linked(rank);
     } else if (options_.on_report) {
       options_.on_report({rank, transport::decode_failure(message.payload).value()});
     }
@@ -134,6 +141,15 @@ bool StoreServer::anyone_joined() const {
 }
 void StoreServer::tell(const Failure& verdict) {
   impl_->tell(verdict);
+}
+void StoreServer::tell_map(Bytes map) {
+  impl_->tell_map(map);
+}
+void StoreServer::expect(int member) {
+  impl_->expect(member);
+}
+void StoreServer::bury(int member) {
+  impl_->bury(member);
 }
 
 }  // namespace paceline::membership

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "paceline/core/base/bytes.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/membership/handshake/secret.h"
 #include "paceline/core/transport/reactor/poller.h"
@@ -38,6 +39,9 @@ struct StoreServerOptions {
   std::function<void(int rank, std::uint64_t step)> on_saved = {};  // a checkpoint is committed
   std::function<void(int rank)> on_joined = {};                     // it has come to the store
   std::function<void(int rank)> on_left = {};                       // it has ended its Job
+  // For servers that are replicated: what a server reports, and who is linked to all others.
+  std::function<void(int member, Bytes report)> on_server_report = {};
+  std::function<void(int member)> on_linked = {};
 };
 
 // THREAD: the poller's. THROWS Error (io) from the constructor: "cannot listen on 127.0.0.1:5000:
@@ -57,6 +61,11 @@ class StoreServer {
   // Tells every connected worker that the run has failed, and why: their operations in flight end
   // with this failure.
   void tell(const Failure& verdict);
+
+  // These are StoreMachine's. REQUIRES: a map of at most 64 KiB.
+  void tell_map(Bytes map);
+  void expect(int member);
+  void bury(int member);
 
  private:
   class Impl;

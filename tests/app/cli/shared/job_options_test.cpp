@@ -90,6 +90,25 @@ TEST(ServerOptions, ThatMakeNoSenseAreNamedWithTheRemedy) {
   EXPECT_THAT(refusal_of({.servers = "1"}, nccl), HasSubstr("auto, shm, tcp or ucx"));
 }
 
+TEST(ServerOptions, ReplicasAreAtMostThreeAndAtMostTheServers) {
+  EXPECT_EQ(with({.servers = "3"}).replicas, 1);
+  EXPECT_EQ(with({.servers = "3", .replicas = "3"}).replicas, 3);
+  EXPECT_EQ(with({.replicas = "1"}).replicas, 1);
+  EXPECT_THAT(refusal_of({.servers = "5", .replicas = "4"}),
+              HasSubstr("--replicas: 4 is too many"));
+  EXPECT_THAT(refusal_of({.servers = "5", .replicas = "0"}), HasSubstr("--replicas: 0 is too few"));
+  EXPECT_THAT(refusal_of({.servers = "2", .replicas = "3"}),
+              HasSubstr("there are 2; give --servers 3 or more, or fewer replicas"));
+  EXPECT_THAT(refusal_of({.replicas = "2"}), HasSubstr("give --servers 2 or more"));
+}
+
+TEST(ServerOptions, ServersAreStartedAgainThreeTimesWhereTheyHaveReplicas) {
+  EXPECT_EQ(with({.servers = "3", .replicas = "2"}).server_restarts, 3);
+  EXPECT_EQ(with({.servers = "3", .replicas = "2", .restarts = "0"}).server_restarts, 0);
+  EXPECT_THAT(refusal_of({.servers = "3", .restarts = "1"}),
+              HasSubstr("give --replicas 2 or 3 too"));
+}
+
 }  // namespace
 
 }  // namespace paceline::cli

@@ -18,7 +18,7 @@ TEST(AgentWire, MessagesComeOutAsTheyWentInHoweverTheStreamIsCut) {
       {Kind::orders, -1, 0, "{}"},    {Kind::output, 3, 0, std::string(100'000, 'x')},
       {Kind::ended, 2, 12345, "256"}, {Kind::output, 1, 0, std::string("\0\n\xff", 3)},
       {Kind::done, -1, -7, ""},       {Kind::drained, -1, 0, ""},
-      {Kind::credit, -1, 7, ""}};
+      {Kind::credit, -1, 7, ""},      {Kind::start, 9, 3, ""}};
   std::string stream;
   for (const auto& message : sent) append(message, stream);
   std::mt19937 random(static_cast<unsigned>(test::seed(7)));

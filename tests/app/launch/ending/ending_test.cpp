@@ -53,6 +53,36 @@ TEST(Ending, ServersAreNamedApartFromRanksAndNotToldWhereTheyEndedWell) {
   EXPECT_EQ(verdict_about(3, records).what, "server 0 (pid 123) was killed by signal 9 (SIGKILL)");
 }
 
+TEST(Ending, ALossThatIsBorneTellsWhoComesInItsPlace) {
+  std::vector<RankRecord> records(2, record(7, 0));
+  records.push_back({.pid = 8, .wait_status = SIGKILL, .borne = true, .server = 1});
+  records.push_back({.wait_status = 1 << 8,
+                     .late = true,
+                     .borne = true,
+                     .host = "b",
+                     .server = 2,
+                     .report = Failure{Fault::io, "no disk\nat all", {}}});
+  EXPECT_EQ(describe_loss(2, 5, records, "a"),
+            "paceline: server 1 (pid 8, host a) was killed by signal 9 (SIGKILL); the job goes on, "
+            "and server 4 is started in its place\n");
+  EXPECT_EQ(describe_loss(3, std::nullopt, records, "a"),
+            "paceline: server 2 (pid 0, host b) ended with code 1 (no disk); the job goes on "
+            "without it\n");
+}
+
+TEST(Ending, TheLastServerWithAPartOfTheTablesIsNamedWithThoseThatDiedBefore) {
+  std::vector<RankRecord> records(1, record(7, 1 << 8));
+  records.push_back({.pid = 8, .wait_status = SIGKILL, .borne = true, .server = 0});
+  records.push_back({.pid = 9, .wait_status = SIGKILL, .server = 1});
+  EXPECT_EQ(verdict_about(2, records).what,
+            "server 1 (pid 9) was killed by signal 9 (SIGKILL), after server 0: nobody has the "
+            "part of the tables that they shared");
+  records[2].report = Failure{Fault::io, "no disk", {}};
+  EXPECT_EQ(verdict_about(2, records).what,
+            "server 1 (pid 9) was killed by signal 9 (SIGKILL); it told: no disk");
+  EXPECT_EQ(verdict_about(0, records).what, "rank 0 (pid 7) ended with code 1");
+}
+
 TEST(Ending, AServerThatDidNotEndWithTheRanksIsNamedAndNoLackOfMemoryIsBlamed) {
   std::vector<RankRecord> records(3, record(7, 0));
   records[1] = {.pid = 8, .wait_status = SIGKILL, .stopped = true, .server = 0, .stayed = true};

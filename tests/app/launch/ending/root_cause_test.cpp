@@ -46,6 +46,24 @@ TEST(RootCause, BlamedIsTheLowestOther) {
   EXPECT_EQ(blamed_by(1, {RankRecord{}, ended(kOne, 1, {2, 1, 0}), RankRecord{}}), 0);
 }
 
+TEST(RootCause, AServerWhoseEndIsBorneIsNone) {
+  std::vector<RankRecord> records = {ended(kOne, 5), ended(SIGKILL, 1)};
+  records[1].borne = true;
+  EXPECT_EQ(find_root_cause(records), 0);
+  records[0].report = Failure{Fault::peer_lost, "lost", {1}};
+  EXPECT_EQ(find_root_cause(records), 0) << "also of who blames it";
+}
+
+TEST(RootCause, NobodyHasDesertedAServerThatComesLate) {
+  std::vector<RankRecord> records(3);
+  for (RankRecord& one : records) one.joined = true;
+  records[0].wait_status = 0;
+  records[2] = {.late = true, .server = 1};  // it has not joined
+  EXPECT_EQ(desertion(0, records), "") << "nobody has lost it";
+  records[2] = {.wait_status = 0, .borne = true, .server = 1};
+  EXPECT_EQ(desertion(2, records), "") << "a loss that is borne";
+}
+
 TEST(RootCause, StatusesReadAsAShellTellsThem) {
   EXPECT_EQ(exit_code_of(3 << 8), 3);
   EXPECT_EQ(exit_code_of(SIGKILL), 137);

@@ -69,6 +69,64 @@ TEST(Supervisor, WhenAllEndWithZeroTheRunIsDone) {
   EXPECT_EQ(supervisor.outcome(), Outcome{});
 }
 
+// Two ranks and two servers, all linked.
+Supervisor with_replicas() {
+  auto supervisor = started(2, {.servers = 2});
+  for (const int server : {2, 3}) supervisor.on_started(server, 100 + server);
+  for (int member = 0; member < 4; ++member) {
+    EXPECT_THAT(supervisor.on_joined(member, at(0)), IsEmpty());
+    supervisor.on_linked(member);
+  }
+  return supervisor;
+}
+
+TEST(Supervisor, AServerThatIsReplacedFailsNothingAndTheRunEndsWithAllOthers) {
+  auto supervisor = with_replicas();
+  supervisor.on_borne_exit(2, SIGKILL, at(10));
+  EXPECT_TRUE(supervisor.is_well());
+  EXPECT_EQ(supervisor.add_server("b"), 4);
+  EXPECT_EQ(supervisor.records()[4].server, 2);
+  for (const int rank : {0, 1}) {
+    supervisor.on_left(rank);
+    EXPECT_THAT(supervisor.on_exit(rank, code(0), at(20)), IsEmpty());
+  }
+  EXPECT_FALSE(supervisor.has_ranks());
+  supervisor.on_left(3);
+  EXPECT_THAT(supervisor.on_exit(3, code(0), at(21)), IsEmpty());
+  EXPECT_FALSE(supervisor.all_ended()) << "the newcomer is still there";
+  supervisor.on_left(4);
+  EXPECT_THAT(supervisor.on_exit(4, code(0), at(22)), IsEmpty());
+  EXPECT_TRUE(supervisor.all_ended());
+  EXPECT_TRUE(supervisor.next_timer().is_never());
+  EXPECT_EQ(supervisor.outcome(), Outcome{});
+}
+
+TEST(Supervisor, TheLastServerToDieIsTheFirstFailure) {
+  auto supervisor = with_replicas();
+  supervisor.on_borne_exit(2, SIGKILL, at(10));
+  EXPECT_THAT(supervisor.on_exit(3, SIGKILL, at(40)), IsEmpty());
+  EXPECT_FALSE(supervisor.is_well());
+  for (const int rank : {0, 1}) (void)supervisor.on_exit(rank, code(1), at(50));
+  EXPECT_EQ(supervisor.outcome().root, 3);
+  EXPECT_EQ(supervisor.outcome().exit_code, 137);
+}
+
+// The launcher may read the end of a process before its report.
+TEST(Supervisor, AServerThatToldAllWhyItEndsWasNoDeathThatIsBorne) {
+  auto supervisor = with_replicas();
+  supervisor.on_borne_exit(2, code(1), at(10));
+  EXPECT_THAT(supervisor.on_report(2, {Fault::io, "no disk", {}}, at(11)), IsEmpty());
+  EXPECT_FALSE(supervisor.is_well());
+  for (const int member : {0, 1, 3}) (void)supervisor.on_exit(member, code(1), at(20));
+  EXPECT_EQ(supervisor.outcome().root, 2);
+  auto late = with_replicas();
+  late.on_borne_exit(2, SIGKILL, at(10));
+  ASSERT_EQ(late.add_server(""), 4);
+  late.on_borne_exit(4, code(1), at(20));
+  EXPECT_THAT(late.on_report(4, {Fault::io, "no disk", {}}, at(21)), IsEmpty());
+  EXPECT_TRUE(late.is_well()) << "nobody was linked to it";
+}
+
 TEST(Supervisor, WhoEndsWithZeroWithoutHavingJoinedIsTheFirstFailureWhenOthersHave) {
   for (const bool ends_first : {true, false}) {
     auto supervisor = started(3);

@@ -48,6 +48,13 @@ TEST(Environment, AServerHasAnIndexAndNoRank) {
   EXPECT_EQ(value(worker, "PACELINE_ROLE"), "worker");
   EXPECT_EQ(value(worker, "PACELINE_SERVERS"), "2");
   EXPECT_EQ(value(worker, "PACELINE_SERVER_INDEX"), "");
+  EXPECT_EQ(value(worker, "PACELINE_REPLICAS"), "");
+  job.replicas = 2;
+  const Environment above = {"PACELINE_REPLICAS=3"};  // a launcher's above this one
+  EXPECT_EQ(value(worker_environment(above, job, place(1, 4)), "PACELINE_REPLICAS"), "2");
+  EXPECT_EQ(value(worker_environment(above, job, {.rank = 6, .server = 2}), "PACELINE_REPLICAS"),
+            "2");
+  EXPECT_EQ(value(worker_environment(above, job_of(4), place(1, 4)), "PACELINE_REPLICAS"), "");
 }
 
 TEST(Environment, EachNameOccursOnce) {

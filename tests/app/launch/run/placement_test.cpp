@@ -98,6 +98,26 @@ TEST(Placement, HostsOfServersTakeThemInTurnAndMayHaveRanksToo) {
   EXPECT_THAT(text, HasSubstr("host a: ranks 1-1; server 2\n"));
 }
 
+TEST(Placement, AHostWithSeveralReplicasOfARangeIsTold) {
+  const auto told = [](int servers, int replicas, std::vector<HostSlots> hosts) {
+    auto options = options_for(1, {{"localhost", 0, 1}}, "10.9.8.7");
+    options.servers = servers;
+    options.replicas = replicas;
+    options.server_hosts = std::move(hosts);
+    return shared_replicas(options, place(options));
+  };
+  const std::vector<HostSlots> two = {{"c", 1}, {"d", 1}}, three = {{"c", 1}, {"d", 1}, {"e", 1}};
+  EXPECT_EQ(told(2, 2, two), "");
+  EXPECT_EQ(told(4, 2, two), "");
+  EXPECT_EQ(told(3, 3, three), "");
+  EXPECT_THAT(told(3, 2, two), HasSubstr("host c has several replicas of one range of a table "
+                                         "(--replicas 2)"))
+      << "servers 2 and 0";
+  EXPECT_THAT(told(4, 3, two), HasSubstr("host c has"));
+  EXPECT_THAT(told(2, 2, {}), HasSubstr("host localhost has"));
+  EXPECT_EQ(told(3, 1, two), "");
+}
+
 TEST(Placement, ItsDescriptionTellsWhatWouldBeStartedWhere) {
   auto options = options_for(3, {{"localhost", 0, 1}, {"far", 1, 2}}, "10.9.8.7");
   options.passed = {"COLOUR=blue"};

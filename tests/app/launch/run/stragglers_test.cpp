@@ -80,6 +80,17 @@ TEST(Starting, WhenAllHaveJoinedNothingIsLeftToWatch) {
   EXPECT_FALSE(start.overdue(records, kBegun + 1h));
 }
 
+TEST(Starting, NobodyWaitsForAServerThatComesInThePlaceOfAnotherOne) {
+  auto records = started(2);
+  for (RankRecord& record : records) record.joined = true;
+  records.push_back({.late = true, .server = 1});
+  Starting start({.host = "here"}, kBegun);
+  start.on_joined(kBegun);
+  EXPECT_TRUE(start.next_timer(records).is_never());
+  EXPECT_FALSE(start.line(records, kBegun + 1h));
+  EXPECT_FALSE(start.overdue(records, kBegun + 1h));
+}
+
 using namespace std::chrono_literals;
 
 constexpr Finishing::Moment kEnded{1000s};

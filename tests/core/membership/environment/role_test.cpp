@@ -69,6 +69,35 @@ TEST(Role, VariablesThatMakeNoSenseAreNamedWithTheRemedy) {
               HasSubstr("PACELINE_ROLE=chief makes no sense: it must be worker or server"));
 }
 
+TEST(Role, AServerInThePlaceOfAnotherOneIsNumberedAfterAll) {
+  Named late = {{"PACELINE_ROLE", "server"},
+                {"PACELINE_WORLD_SIZE", "4"},
+                {"PACELINE_SERVERS", "3"},
+                {"PACELINE_REPLICAS", "2"},
+                {"PACELINE_SERVER_INDEX", "4"}};
+  const auto e = role_in(late).value();
+  EXPECT_TRUE(e.is_server() && e.is_late());
+  EXPECT_EQ(e.member(), 8);
+  EXPECT_EQ(e.members(), 7) << "those of the beginning";
+  EXPECT_EQ(e.replicas, 2);
+  late["PACELINE_SERVER_INDEX"] = "2";
+  EXPECT_FALSE(role_in(late).value().is_late());
+  late["PACELINE_SERVER_INDEX"] = "3";
+  late["PACELINE_REPLICAS"] = "1";
+  EXPECT_FALSE(role_in(late)) << "without replicas nobody takes another one's place";
+}
+
+TEST(Role, ReplicasAreNoMoreThanServers) {
+  EXPECT_EQ(role_in({}).value().replicas, 1);
+  Named worker = {{"PACELINE_RANK", "0"}, {"PACELINE_WORLD_SIZE", "4"}, {"PACELINE_SERVERS", "2"}};
+  worker["PACELINE_REPLICAS"] = "2";
+  EXPECT_EQ(role_in(worker).value().replicas, 2);
+  worker["PACELINE_REPLICAS"] = "3";
+  EXPECT_THAT(role_in(worker).error().what, HasSubstr("it must be at most PACELINE_SERVERS=2"));
+  worker["PACELINE_REPLICAS"] = "4";
+  EXPECT_THAT(role_in(worker).error().what, HasSubstr("from 1 to 3"));
+}
+
 TEST(Role, OtherLaunchersStartNoServers) {
   auto refused = role_in(
       {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"PACELINE_SERVERS", "2"}});

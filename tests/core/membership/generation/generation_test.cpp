@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "paceline/core/membership/generation/generation_frames.h"
 
@@ -57,7 +58,7 @@ class Sink final : public FrameSink {
  public:
   std::vector<FrameHeader> heard;
   std::vector<Failure> failures;
-  std::vector<int> departures;
+  std::vector<int> departures, arrivals;
   int borrows = 0;
   Result<> answer = Done{};
   std::vector<std::byte> target = std::vector<std::byte>(8);
@@ -78,6 +79,7 @@ class Sink final : public FrameSink {
     on_failed();
   }
   void departed(int peer) override { departures.push_back(peer); }
+  void arrived(int peer) override { arrivals.push_back(peer); }
   std::string heard_of(int peer) const override { return peer == 1 ? call_of_1 : ""; }
   std::string call_of_1;
 };
@@ -110,6 +112,33 @@ TEST_F(GenerationTest, KnowsItsLinksAndNoneToItself) {
   EXPECT_EQ(identity.own_rank, 1u);
   EXPECT_EQ(identity.job, 9u);
   EXPECT_EQ(identity.generation, 4u);
+}
+
+TEST_F(GenerationTest, AMemberThatComesLateIsAPeerAsOthersAreWhoseLossFailsNobody) {
+  Sink sink;
+  generation.subscribe(kGroup, &sink);
+  EXPECT_EQ(generation.link(5), nullptr) << "nobody has come";
+  auto wire = std::make_unique<Wire>(5);
+  Wire* const late = wire.get();
+  generation.attach_late(5, std::move(wire));
+  EXPECT_EQ(generation.link(5), late);
+  EXPECT_EQ(generation.link(4), nullptr);
+  EXPECT_EQ(sink.arrivals, std::vector{5});
+  EXPECT_EQ(generation.late_members(), std::set{5});
+  EXPECT_TRUE(owner().received(5, frame(1), {}, false));
+  EXPECT_EQ(sink.heard.size(), 1U);
+  owner().lost(5, {Fault::peer_lost, "killed", {}});
+  EXPECT_EQ(sink.departures, std::vector{5});
+  EXPECT_FALSE(generation.failure());
+  EXPECT_EQ(generation.loss_of(5)->ranks, std::vector{5});
+  generation.fail(kWhy);
+  EXPECT_EQ(late->abandons, 1) << "a failure is everybody's";
+}
+
+TEST_F(GenerationTest, WhomALateMemberHasMissedHasDeparted) {
+  generation.missed(2);
+  EXPECT_TRUE(generation.has_departed(2));
+  EXPECT_FALSE(generation.failure());
 }
 
 TEST_F(GenerationTest, ItsLinksKnowTheFramesOfTransportItsOwnAndThoseThatItWasHanded) {

@@ -115,6 +115,23 @@ TEST(Handshake, AWrongSecretJobGenerationOrTargetIsRefusedAtOnce) {
   EXPECT_EQ(responder.accepted, 0);
 }
 
+TEST(Handshake, ListenersAreHandedOverWithTheConnectionsThatWaitThere) {
+  transport::Poller poller;
+  int came = 0;
+  Acceptor first(poller, kServer, kSecret, [](const FileDescriptor&, const Hello&) { FAIL(); });
+  Acceptor second(poller, kServer, kSecret, [&](const FileDescriptor&, const Hello&) { ++came; });
+  auto listener = transport::listen_tcp({"127.0.0.1", 0}).value();
+  const auto socket =
+      transport::connect_tcp(transport::local_address(listener.get()).value(), Deadline::in(5s));
+  first.listen(std::move(listener));
+  for (FileDescriptor& taken : first.take_listeners()) second.listen(std::move(taken));
+  std::jthread visitor(
+      [&] { EXPECT_TRUE(introduce(socket.value().get(), kClient, kSecret, Deadline::in(5s))); });
+  for (const Deadline soon = Deadline::in(10s); came == 0 && !soon.passed();)
+    poller.wait(Deadline::in(10ms));
+  EXPECT_EQ(came, 1);
+}
+
 TEST(Handshake, AnotherVersionIsNamedAtBothEnds) {
   constexpr std::size_t kHello = 72;
   // The hello of a newer build: the same but for the version, which follows the magic number.
@@ -136,7 +153,7 @@ TEST(Handshake, AnotherVersionIsNamedAtBothEnds) {
   ASSERT_TRUE(transport::receive_all(newer.get(), answer, Deadline::in(5s)));
   EXPECT_EQ(bytes_until_closed(newer.get()), 0U);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find(
-                "rank 4: the other side speaks wire version 9, this build speaks 4"),
+                "rank 4: the other side speaks wire version 9, this build speaks 5"),
             std::string::npos);
 
   // The newer build reads our answer as we read its hello.
@@ -149,7 +166,7 @@ TEST(Handshake, AnotherVersionIsNamedAtBothEnds) {
   const auto told = introduce(one.get(), kClient, kSecret, Deadline::in(5s));
   ASSERT_FALSE(told);
   EXPECT_EQ(told.error().fault, Fault::mismatch);
-  EXPECT_NE(told.error().what.find("wire version 9, this build speaks 4"), std::string::npos);
+  EXPECT_NE(told.error().what.find("wire version 9, this build speaks 5"), std::string::npos);
 }
 
 TEST(Handshake, WhoeverAnswersWithoutTheSecretIsRefused) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "paceline/core/transport/reactor/reactor.h"
 #include "tests/core/membership/store_world.h"
 
@@ -106,6 +108,39 @@ TEST(StoreClient, AVerdictReachesAServingClientAndSoDoesTheLaunchersEnd) {
   reactor.run([&] {
     EXPECT_EQ(heard, (std::vector<Failure>{kVerdict, kVerdict})) << "the first cause stays";
   });
+}
+
+TEST(StoreClient, MapsAreHeardWheneverTheyComeAndReportsReachTheOwner) {
+  StoreWorld world(2, 1);
+  const auto map = [](int number) { return std::vector<std::byte>(static_cast<unsigned>(number)); };
+  const auto tell = [&](int number) {
+    world.post([map, number](StoreServer& store) { store.tell_map(map(number)); });
+  };
+  const auto client = world.client(2);
+  client->set("here/2", {});
+  ASSERT_TRUE(client->get("here/2", soon()));
+  tell(1), tell(2);
+  const auto second = world.client(0);
+  second->set("here/0", {});
+  ASSERT_TRUE(second->get("here/0", soon())) << "the maps came before this";
+  ASSERT_TRUE(client->get("here/0", soon()));
+
+  transport::Reactor reactor;
+  std::atomic<std::size_t> newest = 0, maps = 0;
+  reactor.run([&] {
+    client->serve_on(reactor.poller(), [](const Failure&) {});
+    client->hear_map([&](Bytes bytes) { newest = bytes.size(), ++maps; });
+    EXPECT_EQ(newest, 2U);
+    client->linked();
+    client->report_of_server(bytes("ready"));
+  });
+  EXPECT_EQ(maps, 1U) << "an older one means nothing any more";
+  tell(7);
+  test::wait_until([&] { return newest == 7; });
+  test::wait_until([&] { return !world.server_reports().empty(); });
+  EXPECT_EQ(world.linked(), std::vector{2});
+  EXPECT_EQ(world.server_reports()[0].first, 2);
+  EXPECT_EQ(text_of(world.server_reports()[0].second), "ready");
 }
 
 TEST(StoreClient, AVerdictThatCameBeforeServingIsToldAtOnce) {

@@ -162,6 +162,82 @@ TEST(StoreMachine, TheOwnerHearsOfObjectionsAndReportsWithTheirRank) {
   EXPECT_EQ(std::get<Send>(reported[0]).message.index, 1u);
 }
 
+Message map_of(std::size_t bytes) {
+  return {.kind = kind_of(frame::kServerMap), .payload = std::vector<std::byte>(bytes)};
+}
+
+TEST(StoreMachine, EveryClientHearsEachMapAndWhoComesLaterTheNewestOne) {
+  StoreMachine store(2, 1);
+  for (const int rank : {0, 1}) (void)store.on_message(rank, StoreMachine::hello(rank, 3, 1), 0ms);
+  (void)store.on_message(5, StoreMachine::hello(1, 3, 1), 0ms);  // a second rank 1: not served
+  for (const std::size_t bytes : {3U, 5U})
+    EXPECT_EQ(store.tell_map(std::vector<std::byte>(bytes)),
+              (Actions{Send{0, map_of(bytes)}, Send{1, map_of(bytes)}}));
+  EXPECT_EQ(store.on_message(7, StoreMachine::hello(2, 3, 1), 1ms), (Actions{Send{7, map_of(5)}}));
+}
+
+TEST(StoreMachine, TheOwnerHearsTheReportsOfServersAndOfNobodyElse) {
+  StoreMachine store(2, 1);
+  const Message report = {.kind = kind_of(frame::kServerReport),
+                          .payload = std::vector<std::byte>(9)};
+  (void)store.on_message(0, StoreMachine::hello(2, 3, 1), 0ms);
+  EXPECT_EQ(store.on_message(0, report, 1ms),
+            (Actions{Send{StoreMachine::kOwner,
+                          {.kind = report.kind, .index = 2, .payload = report.payload}}}));
+  const Message linked = {.kind = kind_of(frame::kLinked)};
+  EXPECT_EQ(store.on_message(0, linked, 1ms),
+            (Actions{Send{StoreMachine::kOwner, {.kind = linked.kind, .index = 2}}}));
+  (void)store.on_message(1, StoreMachine::hello(1, 3, 1), 0ms);
+  const Actions refused = store.on_message(1, report, 1ms);
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(std::get<machine::Drop>(refused[0]).peer, 1);
+}
+
+TEST(StoreMachine, ALateServerIsLetInWhenItIsExpectedAndOnce) {
+  StoreMachine store(2, 1);
+  const auto comes = [&](int client, int member) {
+    (void)store.on_message(client, StoreMachine::hello(member, 3, 1), 0ms);
+    return store.serves(client);
+  };
+  EXPECT_FALSE(comes(0, 3));
+  store.expect(3);
+  EXPECT_TRUE(comes(1, 3));
+  EXPECT_FALSE(comes(2, 3)) << "a second process of it";
+  EXPECT_FALSE(comes(3, 4));
+}
+
+// A newcomer connects to all that live, so it must hear of those that do not.
+TEST(StoreMachine, ValuesOfAMemberThatHasGoneAreEmptyAndWhoWaitsForThemHearsSo) {
+  StoreMachine store(1, 2);
+  for (const int member : {0, 1, 2})
+    (void)store.on_message(member, StoreMachine::hello(member, 3, 1), 0ms);
+  for (const int member : {0, 1, 2})
+    (void)store.on_message(member, set_key(fmt::format("key/{}", member), value_of(member)), 0ms);
+  EXPECT_TRUE(store.bury(1).empty());
+  store.expect(3);
+  (void)store.on_message(3, StoreMachine::hello(3, 3, 1), 0ms);
+  (void)store.on_message(3, set_key("key/3", value_of(3)), 0ms);
+  const auto answer = [&](const Actions& actions) {
+    EXPECT_EQ(actions.size(), 1U);
+    return std::get<Send>(actions.at(0)).message.payload;
+  };
+  EXPECT_TRUE(answer(store.on_message(3, get_key("key/1", 1), 1ms)).empty());
+  EXPECT_EQ(text(answer(store.on_message(3, get_key("key/2", 2), 1ms))), value_of(2));
+  std::vector<std::string> all;
+  const auto bytes = answer(store.on_message(3, get_key("key/*", 3), 1ms));
+  for (WireReader reader(bytes); !reader.rest().empty();)
+    all.push_back(text(reader.raw(reader.integer<std::uint32_t>())));
+  EXPECT_EQ(all, (std::vector<std::string>{value_of(0), "", value_of(2)}))
+      << "without the late one";
+
+  EXPECT_TRUE(store.on_message(3, get_key("other/12", 4), 1ms).empty());
+  EXPECT_TRUE(store.on_message(3, get_key("other/2", 5), 1ms).empty());
+  const Actions told = store.bury(2);
+  ASSERT_EQ(told.size(), 1U) << "nobody else ends in 2";
+  EXPECT_EQ(std::get<Send>(told[0]).message.index, 5U);
+  EXPECT_TRUE(std::get<Send>(told[0]).message.payload.empty());
+}
+
 TEST(StoreMachine, GarbageDropsItsSenderAndNobodyElse) {
   SeededNumbers numbers(5);
   for (int trial = 0; trial < 2000; ++trial) {

@@ -108,7 +108,7 @@ TEST(Frame, UnknownTypesAndVersionsAreRefusedByName) {
             "malformed frame: unknown type 101");
   EXPECT_EQ(
       refusal_of(forged(good, 4, bytes_of(std::uint16_t{5})), kKnown),
-      "malformed frame: wire version 5, this build speaks 4; run the same build on all ranks");
+      "malformed frame: wire version 6, this build speaks 5; run the same build on all ranks");
 }
 
 TEST(Frame, FailuresComeBackAsTheyWere) {
