@@ -4,6 +4,7 @@
 
 #include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/job/job_extension.h"
+#include "paceline/core/job/server_words.h"
 #include "paceline/core/server/machine/table_register.h"
 
 namespace paceline::server {
@@ -13,7 +14,7 @@ namespace {
 class Declarations final : public job::JobExtension {
  public:
   explicit Declarations(Job& job)
-      : machine_(job.world_size(), job.servers()),
+      : machine_(job.world_size(), job.servers(), job::replicas_of(job) > 1),
         run_(job, kRegisterGroup, TableMembers::of_servers(job.world_size(), job.servers()).all(),
              machine_) {}
 

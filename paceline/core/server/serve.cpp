@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <list>
+#include <optional>
 #include <new>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
 #include "paceline/core/server/regions/link_regions.h"
+#include "paceline/core/server/served_chains.h"
 #include "paceline/core/server/served_sparse.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/transport/memory/available_memory.h"
@@ -34,10 +36,20 @@ constexpr std::chrono::milliseconds kBetweenShows(200);
 // A table as its server has it.
 class ServedTable {
  public:
-  ServedTable(Job& job, int own, TableShape of, std::uint32_t number)
+  // The chains are those of the moment: nothing where each range has one server.
+  ServedTable(Job& job, int own, TableShape of, std::uint32_t number,
+              const std::optional<std::vector<Chain>>& chains)
       : shape_(std::move(of)),
-        machine_(shape_, own),
-        run_(job, number, shape_.members.all(), machine_) {}
+        number_(number),
+        machine_(shape_, own, {}, chains),
+        run_(job, number, with(own, shape_.members.all()), machine_) {}
+
+  std::uint32_t number() const { return number_; }
+  void hear(const std::vector<std::byte>& chains) {
+    run_.tell({.kind = TableMachine::kChains, .payload = chains});
+  }
+  std::vector<ChainReport> reports() const { return machine_.reports(); }
+  std::uint64_t changes() const { return machine_.changes(); }
 
   // All workers have left it. A table that is too short for all servers stays with those that have
   // none of its ranges.
@@ -56,7 +68,13 @@ class ServedTable {
   bool is_over() const { return !machine_.ranges().empty() && !machine_.serves_members(); }
 
  private:
+  static std::set<int> with(int own, std::set<int> members) {
+    members.insert(own);
+    return members;
+  }
+
   const TableShape shape_;
+  const std::uint32_t number_;
   TableMachine machine_;
   MachineRun run_;
 };
@@ -79,12 +97,15 @@ class Serving {
         run_(job, kRegisterGroup, members_.all(), register_),
         user_(*links_.generation),
         sums_(job.world_size(), &user_),
-        sums_run_(job, kSumGroup, members_.all(), sums_) {}
+        sums_run_(job, kSumGroup, members_.all(), sums_) {
+    if (job::replicas_of(job) > 1) chains_.emplace(job, members_, own_);
+    if (job::is_late(job)) run_.tell(TableRegister::question());
+  }
 
   void run() {
     while (true) {
       const auto is_something_to_do = [this] {
-        return register_.has_agreed() || register_.all_have_left() ||
+        return has_news() || register_.has_agreed() || register_.all_have_left() ||
                links_.generation->is_failing() ||
                std::ranges::any_of(tables_, &ServedTable::is_over) ||
                std::ranges::any_of(sparse_, &ServedSparse::is_over);
@@ -93,8 +114,8 @@ class Serving {
       links_.reactor->run([this] { show(); });
       job::check_alive(links_);
       tell_of_the_last();
-      tables_.remove_if(std::mem_fn(&ServedTable::is_over));
-      sparse_.remove_if(std::mem_fn(&ServedSparse::is_over));
+      close_tables();
+      if (chains_) follow_chains();
       if (const auto spec = register_.take_agreed()) open(*spec);
       else if (register_.all_have_left()) return;
     }
@@ -109,6 +130,49 @@ class Serving {
     links_.reactor->status().served(now);
     const auto moved = std::pair(now.pushes, register_.left().size());
     if (std::exchange(moved_, moved) != moved) quiet_until_ = Deadline::in(links_.stall_time);
+  }
+
+  // All workers have left these, here or where this server had them from.
+  void close_tables() {
+    for (const ServedTable& table : tables_)
+      if (chains_ && table.is_over()) tell(RegisterKind::closed, table.number());
+    tables_.remove_if(std::mem_fn(&ServedTable::is_over));
+    sparse_.remove_if(std::mem_fn(&ServedSparse::is_over));
+    while (const auto closed = register_.take_closed())
+      tables_.remove_if([&](const ServedTable& table) { return table.number() == *closed; });
+  }
+
+  bool has_news() const {
+    return chains_ && (chains_->have_changed() || changes() != reported_changes_ ||
+                       register_.has_opened());
+  }
+  std::uint64_t changes() const {
+    std::uint64_t changes = tables_.size();
+    for (const ServedTable& table : tables_) changes += table.changes();
+    return changes;
+  }
+
+  // Tables hear of the chains of the moment, and the launcher of this server's place in them. A
+  // server that came late opens the tables that the others have.
+  void follow_chains() {
+    while (const auto opened = register_.take_opened()) {
+      numbers_.next(opened->spec.name);
+      try {
+        keep(opened->spec, opened->number);
+      } catch (const std::bad_alloc&) {
+        throw Error({Fault::misuse,
+                     fmt::format("{} has no memory for table '{}' of {} elements, which it is to "
+                                 "keep in the place of a server that has ended",
+                                 name_, opened->spec.name, opened->spec.elements),
+                     {own_}});
+      }
+    }
+    if (const auto chains = chains_->take_change())
+      for (ServedTable& table : tables_) table.hear(*chains);
+    reported_changes_ = changes();
+    std::vector<std::vector<ChainReport>> reports;
+    for (const ServedTable& table : tables_) reports.push_back(table.reports());
+    chains_->report(reports);
   }
 
   // Some workers have left, and the others neither push nor leave.
@@ -128,10 +192,6 @@ class Serving {
   }
 
   void open(const AnyTableSpec& spec) {
-    const auto tell = [this](RegisterKind kind, Bytes payload) {
-      run_.tell(
-          {.kind = static_cast<std::uint32_t>(kind), .payload = {payload.begin(), payload.end()}});
-    };
     const auto refuse = [&](std::string_view why) {
       tell(RegisterKind::refused, std::as_bytes(std::span(why)));
     };
@@ -147,13 +207,22 @@ class Serving {
                       name_, name_of(spec), size_text(spec)));
     }
     log_debug(fmt::format("{} has table '{}'{}", name_, name_of(spec), size_text(spec)));
-    tell(RegisterKind::open, std::as_bytes(std::span(&number, 1)));
+    tell(RegisterKind::open, number);
+  }
+
+  void tell(RegisterKind kind, Bytes payload) {
+    run_.tell(
+        {.kind = static_cast<std::uint32_t>(kind), .payload = {payload.begin(), payload.end()}});
+  }
+  void tell(RegisterKind kind, std::uint32_t number) {
+    tell(kind, std::as_bytes(std::span(&number, 1)));
   }
 
   void keep(const TableSpec& spec, std::uint32_t number) {
     TableShape shape = shape_of(spec, members_).value();
     check_memory(shape, own_, transport::memory_bound()).value();
-    tables_.emplace_back(job_, own_, std::move(shape), number);
+    tables_.emplace_back(job_, own_, std::move(shape), number,
+                         chains_ ? std::optional(chains_->now()) : std::nullopt);
   }
   void keep(const SparseTableSpec& spec, std::uint32_t number) {
     sparse_.emplace_back(job_, own_, shape_of(spec, members_).value(), number);
@@ -170,7 +239,9 @@ class Serving {
   SumServer sums_;
   MachineRun sums_run_;
   TableNumbers numbers_{TableNumbers::Kept::by_servers};
+  std::optional<ServedChains> chains_;  // where each range has several servers
   std::list<ServedTable> tables_;
+  std::uint64_t reported_changes_ = 0;
   std::list<ServedSparse> sparse_;
   std::pair<std::int64_t, std::size_t> moved_ = {};  // pushes, and workers that have left
   Deadline quiet_until_;

@@ -10,6 +10,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
 #include "paceline/core/coordination/machine_run.h"
+#include "paceline/core/job/server_words.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/made_tables.h"
@@ -35,7 +36,12 @@ class Table::Impl {
       : shape(std::move(of)),
         taken_name(std::move(taken)),
         machine(shape, job.rank()),
-        run(job, number, shape.members.all(), machine) {}
+        run(job, number, shape.members.all(), machine) {
+    if (shape.spec.replicas > 1) watch.emplace(job, [this](Bytes chains) { hear(chains); });
+  }
+  void hear(Bytes chains) {
+    run.tell({.kind = TableMachine::kChains, .payload = {chains.begin(), chains.end()}});
+  }
 
   // Carries out on the driver what the worker does, and returns when it is sent.
   void perform(const char* what, TableMachine::Work work) {
@@ -163,6 +169,7 @@ class Table::Impl {
   std::shared_ptr<const void> taken_name;  // until the table ends; Answers may outlive it
   TableMachine machine;
   coordination::MachineRun run;
+  std::optional<job::MapWatch> watch;  // of the chains of servers
   const int exceptions = std::uncaught_exceptions();
 };
 
@@ -173,13 +180,15 @@ Table::Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>&
       job.role() == Role::worker,
       "table '{}': a server makes no tables; it gets the workers' by paceline::serve(job)",
       spec.name);
-  TableShape shape = shape_of(spec, members_of(job, members)).value();
+  const bool by_servers = job.servers() > 0 && !members;
+  TableSpec own = spec;
+  own.replicas = by_servers ? job::replicas_of(job) : 1;
+  TableShape shape = shape_of(own, members_of(job, members)).value();
   check_memory(shape, job.rank(), transport::memory_bound()).value();
   const auto made = MadeTables::of(job);
   auto name = made->take(spec.name);
-  const bool by_servers = job.servers() > 0 && !members;
   const std::uint32_t number =
-      by_servers ? declare(job, spec) : made->number_among_ranks(spec.name);
+      by_servers ? declare(job, own) : made->number_among_ranks(spec.name);
   impl_ = std::make_shared<Impl>(job, std::move(shape), number, std::move(name));
   if (!by_servers) job.world().barrier().wait();
 }

@@ -10,6 +10,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/log.h"
 #include "paceline/core/coordination/machine_run.h"
+#include "paceline/core/job/server_words.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/made_tables.h"
 #include "paceline/core/server/sparse/sparse_machine.h"
@@ -191,6 +192,10 @@ SparseTable::SparseTable(Job& job, const SparseTableSpec& spec,
                  "sparse table '{}': a server makes no tables; it gets the workers' by "
                  "paceline::serve(job)",
                  spec.name);
+  PACELINE_CHECK(members || job.servers() == 0 || job::replicas_of(job) == 1,
+                 "sparse table '{}': its rows lie on one server each, and the job has {} replicas: "
+                 "start it with --replicas 1",
+                 spec.name, job::replicas_of(job));
   SparseShape shape = shape_of(spec, sparse_members(job, members)).value();
   const auto made = MadeTables::of(job);
   auto name = made->take(spec.name);

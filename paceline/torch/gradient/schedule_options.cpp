@@ -17,7 +17,7 @@ struct Hindrance {
   std::string why, remedy;
 };
 
-std::optional<Hindrance> hindrance(const Communicator& group, const Job* job,
+std::optional<Hindrance> hindrance(const Communicator& group, Job* job,
                                    const DataParallelOptions& options) {
   if (options.synchrony != "synchronous")
     return Hindrance{c10::str("averages gradients, which synchrony \"", options.synchrony,
@@ -30,6 +30,10 @@ std::optional<Hindrance> hindrance(const Communicator& group, const Job* job,
   if (job == nullptr || job->servers() == 0)
     return Hindrance{"needs servers, and this job has none",
                      "start it by `paceline run --servers N`, make DataParallel with the job"};
+  if (const int replicas = job::replicas_of(*job); replicas > 1)
+    return Hindrance{c10::str("sums on one server each, and the ", replicas,
+                              " replicas of this job's tables are to outlive a server"),
+                     "start the job with --replicas 1"};
   if (group.size() != job->world_size() || group.rank() != job->rank())
     return Hindrance{c10::str("sums what all ", job->world_size(),
                               " workers push, and the group has ", group.size(), " ranks"),

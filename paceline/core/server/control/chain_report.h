@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "paceline/core/base/bytes.h"
 #include "paceline/core/machine/machine.h"
 
 namespace paceline::server {
@@ -19,5 +21,9 @@ struct ChainReport {
 
 machine::Message encode(const ChainReport& report);
 std::optional<ChainReport> parse_chain_report(const machine::Message& message);
+
+// All that a server has to say, as one word to the launcher.
+std::vector<std::byte> encode(const std::vector<ChainReport>& reports);
+std::optional<std::vector<ChainReport>> parse_chain_reports(Bytes bytes);
 
 }  // namespace paceline::server

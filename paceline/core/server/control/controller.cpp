@@ -29,6 +29,17 @@ bool Controller::may_lose(int server) const {
   return true;
 }
 
+bool Controller::is_ready(int server) const {
+  if (!servers_.contains(server)) return false;
+  bool is_in_one = false;
+  for (std::size_t i = 0; i < chains_.size(); ++i) {
+    const bool is_in = chains_[i].has(server);
+    if (chains_[i].joiner == server || (is_in && !ready_[i].contains(server))) return false;
+    is_in_one |= is_in;
+  }
+  return is_in_one || is_whole();
+}
+
 bool Controller::is_whole() const {
   for (std::size_t i = 0; i < chains_.size(); ++i)
     if (chains_[i].servers.size() != replicas_ || ready_[i].size() != replicas_ ||

@@ -48,6 +48,8 @@ class Controller final : public machine::Machine {
     const auto found = leaving_.find(chain);
     return found != leaving_.end() && found->second == server;
   }
+  // Whether the server is ready in each chain that it is in or joins, and none waits for one.
+  bool is_ready(int server) const;
   // Whether all chains have their number of servers, all of which are ready.
   bool is_whole() const;
 

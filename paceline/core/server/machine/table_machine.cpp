@@ -16,17 +16,21 @@ void append(Actions& all, Actions more) {
 
 }  // namespace
 
-TableMachine::TableMachine(const TableShape& shape, int member, const WorkerOptions& options)
+TableMachine::TableMachine(const TableShape& shape, int member, const WorkerOptions& options,
+                           const std::optional<std::vector<Chain>>& chains)
     : shape_(shape),
       member_(member),
       resend_after_(options.resend_after),
-      chains_(shape.chains()),
+      chains_(chains.value_or(shape.chains())),
       servers_(shape.members.servers.begin(), shape.members.servers.end()) {
   for (std::uint32_t range = 0; range < shape.ranges.size(); ++range)
-    if (const Chain& chain = chains_[shape.chain_of(range)]; chain.has(member))
-      ranges_.try_emplace(range, shape, range, range + 1, member, chain);
+    if (const Chain& chain = chains_[shape.chain_of(range)];
+        chain.has(member) || chain.joiner == member)
+      ranges_.try_emplace(range, shape, range, range + 1, member, chain,
+                          chain.generation == 1 || chain.is_head(member));
   if (options.is_newcomer || std::ranges::binary_search(shape.members.workers, member))
     worker_.emplace(shape, member, options, kWorkerTimer);
+  note_changes();
 }
 
 void TableMachine::ask_before_answers(const RangeMachine::MayAnswer& may_answer) {
@@ -89,6 +93,7 @@ Actions TableMachine::on_chain_packet(int from, const Message& message, Time now
   const auto range = ranges_.find(packet->range);
   if (range == ranges_.end()) return {};
   auto actions = range->second.on_chain_packet(from, *std::move(packet), now);
+  note_changes();
   return actions ? *std::move(actions) : refuse(from, actions.error());
 }
 
@@ -116,6 +121,7 @@ Actions TableMachine::configure(Bytes bytes, Time now) {
     servers_.insert(chain.servers.begin(), chain.servers.end());
     if (chain.joiner) servers_.insert(*chain.joiner);
   }
+  note_changes();
   return actions;
 }
 
@@ -147,9 +153,21 @@ Actions TableMachine::start_server(Time now) {
   return {machine::Arm{kServerTimer, now + resend_after_}};
 }
 
-// A chain that has no range of this table has nothing to wait for here.
 std::vector<ChainReport> TableMachine::reports() const {
   const std::lock_guard lock(mutex_);
+  return reports_of_chains();
+}
+
+// It is asked after each packet between servers, which come once for each push.
+void TableMachine::note_changes() {
+  if (shape_.spec.replicas == 1) return;
+  std::vector<ChainReport> now = reports_of_chains();
+  if (now != reported_) changes_.fetch_add(1, std::memory_order_relaxed);
+  reported_ = std::move(now);
+}
+
+// A chain that has no range of this table has nothing to wait for here.
+std::vector<ChainReport> TableMachine::reports_of_chains() const {
   std::vector<ChainReport> reports;
   for (std::uint32_t i = 0; i < chains_.size(); ++i) {
     if (!chains_[i].has(member_)) continue;

@@ -3,6 +3,7 @@
 // runs.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -23,7 +24,11 @@ class TableMachine final : public machine::Machine {
  public:
   // A newcomer is a worker that the shape does not name. Servers that `resend_after` say again to
   // each other what may be lost.
-  TableMachine(const TableShape& shape, int member, const WorkerOptions& options = {});
+  // The chains are those of the moment, by default the first ones. A server that is in them then has
+  // the first state of its ranges if it is the first, or if they are the first chains: nobody has
+  // anything of the table yet that it lacks.
+  TableMachine(const TableShape& shape, int member, const WorkerOptions& options = {},
+               const std::optional<std::vector<Chain>>& chains = {});
 
   // A message from the member itself with this kind carries out what was put with do_work().
   static constexpr std::uint32_t kWork = UINT32_MAX;
@@ -47,8 +52,10 @@ class TableMachine final : public machine::Machine {
   void ask_before_answers(const RangeMachine::MayAnswer& may_answer);
   // A server begins to say again what may be lost. REQUIRES: resend_after.
   machine::Actions start_server(machine::Time now);
-  // What this server has to say of the chains that it is in. THREAD: any.
+  // What this server has to say of the chains that it is in. It grows when that may have changed.
+  // THREAD: any.
   std::vector<ChainReport> reports() const;
+  std::uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
   // Why a packet was refused or a server lost.
   std::optional<Failure> failure() const;
 
@@ -62,6 +69,8 @@ class TableMachine final : public machine::Machine {
   machine::Actions on_packet(int from, Packet packet, machine::Time now);
   machine::Actions on_chain_packet(int from, const machine::Message& message, machine::Time now);
   machine::Actions configure(Bytes chains, machine::Time now);
+  void note_changes();
+  std::vector<ChainReport> reports_of_chains() const;
   machine::Actions say_again(machine::Time now);
   machine::Actions refuse(int from, Failure why);
 
@@ -76,6 +85,8 @@ class TableMachine final : public machine::Machine {
   std::optional<WorkerMachine> worker_;
   std::deque<Work> works_;
   std::optional<Failure> refused_;
+  std::vector<ChainReport> reported_;  // at the last change
+  std::atomic<std::uint64_t> changes_ = 0;
 };
 
 }  // namespace paceline::server

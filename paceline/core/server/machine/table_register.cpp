@@ -89,11 +89,102 @@ bool TableRegister::all_have_left() const {
 Actions TableRegister::on_message(int from, const Message& message, Time) {
   const std::lock_guard lock(mutex_);
   const auto kind = static_cast<RegisterKind>(message.kind);
-  if (from != own_) return from < workers_ ? declare(from, message) : Actions{};
-  if (kind == RegisterKind::refused) return refuse(text_of(message.payload));
+  if (from != own_) return from < workers_ ? declare(from, message) : of_server(from, message);
+  switch (kind) {
+    case RegisterKind::refused: return refuse(text_of(message.payload));
+    case RegisterKind::tables: {
+      Actions actions;
+      for (int server = workers_; server < own_; ++server)
+        actions.push_back(machine::Send{server, message});
+      return actions;
+    }
+    case RegisterKind::closed: return closed(message.payload);
+    default: return opened(message.payload);
+  }
+}
+
+// Sparse tables are not told: they have one server each, which has ended with all that it had.
+Actions TableRegister::opened(Bytes number) {
+  Actions actions = tell_all(message_of(RegisterKind::open, {number.begin(), number.end()}));
+  const auto* const spec =
+      declared_.empty() ? nullptr : std::get_if<TableSpec>(&declared_.begin()->second);
+  if (spec != nullptr) {
+    const auto told = transport::WireReader(number).integer<std::uint32_t>();
+    const Message& table = tables_[told] = message_of(
+        RegisterKind::table, transport::WireWriter().integer(told).raw(encode(*spec)).bytes());
+    const Actions more = tell_late(table);
+    actions.insert(actions.end(), more.begin(), more.end());
+  }
   declared_.clear();
   is_agreed_ = taken_ = false;
-  return tell_all(message_of(RegisterKind::open, message.payload));
+  return actions;
+}
+
+Actions TableRegister::closed(Bytes number) {
+  transport::WireReader reader(number);
+  tables_.erase(reader.integer<std::uint32_t>());
+  return tell_late(message_of(RegisterKind::closed, {number.begin(), number.end()}));
+}
+
+Actions TableRegister::tell_late(const Message& message) const {
+  Actions actions;
+  for (const int server : late_) actions.push_back(machine::Send{server, message});
+  return actions;
+}
+
+// Several servers tell of one table.
+Actions TableRegister::of_server(int from, const Message& message) {
+  transport::WireReader reader(message.payload);
+  switch (static_cast<RegisterKind>(message.kind)) {
+    case RegisterKind::tables: {
+      late_.insert(from);
+      Actions actions;
+      for (const auto& [number, told] : tables_) actions.push_back(machine::Send{from, told});
+      return actions;
+    }
+    case RegisterKind::table: {
+      const auto number = reader.integer<std::uint32_t>();
+      auto spec = parse_table_spec(reader.rest());
+      if (reader.ok() && spec && heard_.insert(number).second)
+        to_open_.push_back({number, *std::move(spec)});
+      return {};
+    }
+    case RegisterKind::closed: {
+      const auto number = reader.integer<std::uint32_t>();
+      if (reader.ok_and_empty() && heard_.contains(number)) to_close_.push_back(number);
+      return {};
+    }
+    default: return {};
+  }
+}
+
+bool TableRegister::has_opened() const {
+  const std::lock_guard lock(mutex_);
+  return !to_open_.empty() || !to_close_.empty();
+}
+
+std::optional<TableRegister::Opened> TableRegister::take_opened() {
+  const std::lock_guard lock(mutex_);
+  if (to_open_.empty()) return std::nullopt;
+  Opened first = std::move(to_open_.front());
+  to_open_.pop_front();
+  transport::WireWriter number;
+  tables_[first.number] = message_of(
+      RegisterKind::table, number.integer(first.number).raw(encode(first.spec)).bytes());
+  return first;
+}
+
+std::optional<std::uint32_t> TableRegister::take_closed() {
+  const std::lock_guard lock(mutex_);
+  if (to_close_.empty()) return std::nullopt;
+  const std::uint32_t first = to_close_.front();
+  to_close_.pop_front();
+  tables_.erase(first);
+  return first;
+}
+
+Message TableRegister::question() {
+  return message_of(RegisterKind::tables);
 }
 
 Actions TableRegister::declare(int from, const Message& message) {
@@ -176,7 +267,9 @@ Message TableDeclarer::declaration(const AnyTableSpec& spec) {
 
 void TableDeclarer::expect_answers() {
   const std::lock_guard lock(mutex_);
-  for (int i = 0; i < servers_; ++i) missing_.insert(first_ + i);
+  for (int server = first_; server < first_ + servers_; ++server)
+    if (!ended_.contains(server)) missing_.insert(server);
+  number_.reset();
   asked_.clear();
   lacking_.clear();
 }
@@ -193,7 +286,7 @@ std::size_t TableDeclarer::missing_answers() const {
 
 std::uint32_t TableDeclarer::number() const {
   const std::lock_guard lock(mutex_);
-  return number_;
+  return number_.value_or(0);
 }
 
 bool TableDeclarer::has_heard() const {
@@ -251,8 +344,7 @@ void TableDeclarer::opened(int server, Bytes payload) {
   transport::WireReader reader(payload);
   const auto number = reader.integer<std::uint32_t>();
   if (missing_.erase(server) == 0) return;
-  const bool is_first = static_cast<int>(missing_.size()) == servers_ - 1;
-  if (!failure_ && (!reader.ok_and_empty() || !(is_first || number == number_)))
+  if (!failure_ && (!reader.ok_and_empty() || number != number_.value_or(number)))
     failure_ = Failure{Fault::io,
                        "servers that differ in the number of a table: a bug, please "
                        "report it",
@@ -262,7 +354,11 @@ void TableDeclarer::opened(int server, Bytes payload) {
 
 Actions TableDeclarer::on_lost(int peer, Time) {
   const std::lock_guard lock(mutex_);
-  if (peer >= first_ && !failure_)
+  if (peer < first_ || peer >= first_ + servers_) return {};
+  ended_.insert(peer);
+  const bool is_borne = servers_may_end_ && static_cast<int>(ended_.size()) < servers_;
+  if (is_borne) missing_.erase(peer);
+  else if (!failure_)
     failure_ = Failure{
         Fault::peer_lost,
         fmt::format("server {} has ended; look at its lines in the run's output", peer - first_),

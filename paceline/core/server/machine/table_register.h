@@ -6,6 +6,7 @@
 // so are those that wait for one that has left.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -25,15 +26,29 @@ enum class RegisterKind : std::uint32_t {
   ask,             // a worker to a server that has not answered: for whom do you wait?
   missing,         // the answer: the workers that have not declared the table (i32 each)
   declare_sparse,  // as declare: a SparseTableSpec (sparse/any_table_spec.h)
+  tables,          // a server that came late to the others: which tables do you have?
+  table,           // the answer, and whenever one is opened: its number (u32) and TableSpec
+  closed,          // and whenever one has ended: its number (u32)
 };
 
 // TableRegister is a server's side. It opens no table itself: the caller of take_agreed() does, and
-// then sends the register a message from the server itself, `open` or `refused`, with its payload.
+// then sends the register a message from the server itself, `open`, `refused` or later `closed`, with
+// its payload.
 // THREAD: the on_... methods on the driver, the others on any; a mutex guards the state.
 class TableRegister final : public machine::Machine {
  public:
   // The members 0 .. workers - 1 are the workers, and `own` is this server.
   TableRegister(int workers, int own) : workers_(workers), own_(own) {}
+
+  // A server that came late opens the tables that others have, and hears of those that end.
+  struct Opened {
+    std::uint32_t number = 0;
+    TableSpec spec;
+  };
+  static machine::Message question();  // it hears this as from its own member
+  bool has_opened() const;
+  std::optional<Opened> take_opened();
+  std::optional<std::uint32_t> take_closed();
 
   // The table that all workers have declared, once.
   std::optional<AnyTableSpec> take_agreed();
@@ -52,12 +67,21 @@ class TableRegister final : public machine::Machine {
   std::optional<std::string> left_out() const;  // who has left, while others wait for a table
   machine::Actions tell_missing(int to) const;
   machine::Actions tell_all(const machine::Message& message) const;
+  machine::Actions opened(Bytes number);
+  machine::Actions closed(Bytes number);
+  machine::Actions of_server(int from, const machine::Message& message);
+  machine::Actions tell_late(const machine::Message& message) const;
 
   const int workers_, own_;
   mutable std::mutex mutex_;                // guards all that follows
   std::map<int, AnyTableSpec> declared_;    // by worker: its word for the table that is to come
   bool is_agreed_ = false, taken_ = false;  // all say the same; someone opens it
   std::optional<std::string> refusal_;      // of this table and of all that would follow
+  std::map<std::uint32_t, machine::Message> tables_;  // by number: what is told of those here
+  std::set<int> late_;                                // servers that hear of all tables
+  std::set<std::uint32_t> heard_;                     // numbers of tables that others have had
+  std::deque<Opened> to_open_;
+  std::deque<std::uint32_t> to_close_;
   std::set<int> left_;
 };
 
@@ -65,7 +89,9 @@ class TableRegister final : public machine::Machine {
 class TableDeclarer final : public machine::Machine {
  public:
   // The members from first_server on are the servers.
-  TableDeclarer(int first_server, int servers) : first_(first_server), servers_(servers) {}
+  // Where `servers_may_end` the others have what one of them has.
+  TableDeclarer(int first_server, int servers, bool servers_may_end)
+      : first_(first_server), servers_(servers), servers_may_end_(servers_may_end) {}
 
   // The message that declares a table when this machine hears it as from its own member; and the
   // one by which it asks the servers that have not answered for whom they wait.
@@ -90,9 +116,11 @@ class TableDeclarer final : public machine::Machine {
   void opened(int server, Bytes payload);
 
   const int first_, servers_;
+  const bool servers_may_end_;
   mutable std::mutex mutex_;  // guards all that follows
   std::set<int> missing_;     // servers that have not answered
-  std::uint32_t number_ = 0;
+  std::set<int> ended_;       // servers
+  std::optional<std::uint32_t> number_;
   std::set<int> asked_;                      // servers
   std::map<int, std::vector<int>> lacking_;  // workers, by the server that said so
   std::optional<Failure> failure_;

@@ -25,7 +25,8 @@ struct TableSpec {
   std::string synchrony = "bsp";  // consistency/: "ssp:staleness=3"
   std::string rule = "sgd";       // rules/: "adam:rate=0.01"; with update=worker "add"
   std::size_t part_bytes = kPartBytes;
-  int replicas = 1;  // servers that keep each range: 1 .. kMostReplicas
+  // Servers that keep each range: 1 .. kMostReplicas. A Table of a job takes the job's.
+  int replicas = 1;
 };
 
 // The members that work on a table and those that serve it, ascending. A member may do both.
