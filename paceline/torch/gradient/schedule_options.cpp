@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/job/server_words.h"
 #include "paceline/core/schedule/order/costs.h"
 #include "paceline/torch/bridge/bridge.h"
 

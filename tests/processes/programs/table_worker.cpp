@@ -4,6 +4,10 @@
 //
 //   train:STEPS     trains noisy quadratics, and says "values V0 V1 ..." of what it has at the end
 //   told:STEPS      the same, and says "ready PID" before
+//   paced:STEPS     as told, with a pause of 2 ms in each step; at the end it also says "longest MS",
+//                   the longest time between two steps
+//   marks:STEPS     pushes a one to an element of its own in each step, under asp, with such pauses;
+//                   says "ready PID", and at the end "marks V0 V1 ..." of all workers' elements
 //   delayed:DELAY:RATE  trains one number under an exact delay, and says how far it swings
 //   stream          says "ready PID", and trains for ever
 //   first           as stream in the first generation, as train:5 in later ones
@@ -20,9 +24,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "paceline/core/job/job.h"
@@ -82,6 +89,63 @@ void train(Job& job, int steps) {
   say(fmt::format("values {:a}", fmt::join(training.values(), " ")));
 }
 
+// A pause of 2 ms for each step, and the longest time between two of them.
+class Pace {
+ public:
+  void step() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const auto now = paceline::Clock::now();
+    longest_ = std::max(longest_, now - last_);
+    last_ = now;
+  }
+  void tell() const {
+    say(fmt::format("longest {}",
+                    std::chrono::duration_cast<std::chrono::milliseconds>(longest_).count()));
+  }
+
+ private:
+  paceline::Clock::time_point last_ = paceline::Clock::now();
+  paceline::Clock::duration longest_ = {};
+};
+
+void train_paced(Job& job, int steps) {
+  Training training(job);
+  ready();
+  Pace pace;
+  for (int step = 0; step < steps; ++step) {
+    training.step();
+    pace.step();
+  }
+  pace.tell();
+  say(fmt::format("values {:a}", fmt::join(training.values(), " ")));
+}
+
+// Each worker has an element in each of eight parts.
+void push_marks(Job& job, int steps) {
+  constexpr std::size_t kParts = 8;
+  const auto workers = static_cast<std::size_t>(job.world_size());
+  std::vector<double> values(kParts * workers), update(values.size());
+  for (std::size_t part = 0; part < kParts; ++part)
+    update[part * workers + static_cast<std::size_t>(job.rank())] = 1;
+  Table table(job, {.name = "marks",
+                    .elements = values.size(),
+                    .dtype = paceline::Dtype::f64,
+                    .synchrony = "asp:update=worker",
+                    .rule = "add",
+                    .part_bytes = workers * sizeof(double)});
+  table.assign(paceline::buffer_of(values)).wait();
+  ready();
+  Pace pace;
+  for (int step = 0; step < steps; ++step) {
+    table.pull(paceline::buffer_of(values)).wait();
+    std::ignore = table.push(paceline::const_buffer_of(update));
+    pace.step();
+  }
+  table.quiesce(paceline::buffer_of(values)).wait();
+  pace.tell();
+  say(fmt::format("marks {}", fmt::join(values, " ")));
+}
+
 // x <- x - rate x(delay ago), and says "envelope E": the largest |x| of the last steps.
 void train_delayed(Job& job, int delay, double rate) {
   constexpr int kSteps = 1'700, kLast = 64;
@@ -117,6 +181,8 @@ int behave(Job& job, const std::string& behaviour) {
   if (job.role() == paceline::Role::server) return paceline::serve(job), 0;
   if (name == "told") ready();
   if (name == "train" || name == "told") train(job, std::stoi(behaviour.substr(name.size() + 1)));
+  if (name == "paced") train_paced(job, std::stoi(behaviour.substr(name.size() + 1)));
+  if (name == "marks") push_marks(job, std::stoi(behaviour.substr(name.size() + 1)));
   if (name == "first" && job.generation() > 1) train(job, 5);
   else if (name == "first" || name == "stream") stream(job);
   if (name == "save") {
