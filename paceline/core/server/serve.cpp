@@ -127,6 +127,10 @@ class Serving {
     transport::RankStatus::Serves now{.pushes = sums_.pushes()};
     for (const ServedTable& table : tables_) table.add_to(now);
     for (const ServedSparse& table : sparse_) table.add_to(now);
+    if (chains_) {
+      const std::string places = chains_->places();
+      places.copy(now.chains.data(), now.chains.size() - 1);
+    }
     links_.reactor->status().served(now);
     const auto moved = std::pair(now.pushes, register_.left().size());
     if (std::exchange(moved_, moved) != moved) quiet_until_ = Deadline::in(links_.stall_time);

@@ -1,5 +1,7 @@
 #include "paceline/core/server/served_chains.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -35,6 +37,19 @@ bool ServedChains::have_changed() const {
 std::optional<std::vector<std::byte>> ServedChains::take_change() {
   const std::lock_guard lock(mutex_);
   return std::exchange(has_changed_, false) ? std::optional(encode(chains_)) : std::nullopt;
+}
+
+std::string ServedChains::places() const {
+  const std::lock_guard lock(mutex_);
+  std::string all;
+  for (const ChainReport& report : reported_) {
+    const std::vector<int>& servers = chains_[report.chain].servers;
+    const auto own = std::ranges::find(servers, own_);
+    if (own == servers.end()) continue;
+    all += fmt::format("{}{} ({} of {}{})", all.empty() ? "" : ", ", report.chain,
+                       own - servers.begin() + 1, servers.size(), report.is_ready ? "" : ", not ready");
+  }
+  return all;
 }
 
 // A table that has not heard of the newest chain yet says so by the generation of its report.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "paceline/core/job/job.h"
@@ -23,6 +24,8 @@ class ServedChains {
   std::vector<Chain> now() const;
   bool have_changed() const;  // since the last take_change()
   std::optional<std::vector<std::byte>> take_change();
+  // This server's places in them, as it has told last: "0 (1 of 2), 2 (2 of 2, not ready)".
+  std::string places() const;
   // Tells the launcher what has changed since the last report. A server is ready in a chain when all
   // its tables are.
   void report(const std::vector<std::vector<ChainReport>>& of_tables);

@@ -19,6 +19,7 @@
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/server_words.h"
 #include "paceline/core/server/machine/table_register.h"
+#include "paceline/core/server/table/chain.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/transport/frame/wire.h"
 
@@ -73,13 +74,14 @@ class Asker final : public paceline::machine::Machine {
   std::set<int> asked_;
 };
 
-// The servers in a map of the launcher's: for each chain a count, and so many members.
+// The servers in a map of the launcher's.
 Message names_in(paceline::Bytes map) {
   paceline::transport::WireWriter names;
-  for (paceline::transport::WireReader reader(map); !reader.rest().empty();) {
-    const auto count = reader.integer<std::uint32_t>();
-    for (std::uint32_t i = 0; i < count; ++i) names.integer(reader.integer<std::int32_t>());
-  }
+  if (auto chains = paceline::server::parse_chains(map))
+    for (const paceline::server::Chain& chain : *chains) {
+      for (const int server : chain.servers) names.integer(static_cast<std::int32_t>(server));
+      if (chain.joiner) names.integer(static_cast<std::int32_t>(*chain.joiner));
+    }
   return {.kind = kNames, .payload = names.bytes()};
 }
 

@@ -120,7 +120,9 @@ std::string state_of(const HostRank& rank, std::int64_t now_ns, const RankRates&
             ? "no tables"
             : fmt::format("{} range{} at clocks {} to {}", serves.ranges,
                           serves.ranges == 1 ? "" : "s", serves.lowest_clock, serves.highest_clock);
-    return fmt::format("{}serves {}, {:.0f} pushes a second", stop, ranges, rates.pushes);
+    const std::string chains =
+        serves.chains[0] == 0 ? "" : fmt::format(", chain {}", serves.chains.data());
+    return fmt::format("{}serves {}, {:.0f} pushes a second{}", stop, ranges, rates.pushes, chains);
   }
   const std::string work = stop + work_of(rank, now_ns);
   if (!has_stages(rank)) return work;
@@ -173,6 +175,7 @@ std::string ranks_json(const Look& before, const Look& now) {
                          {"lowest_clock", status.serves.lowest_clock},
                          {"highest_clock", status.serves.highest_clock},
                          {"pushes", status.serves.pushes},
+                         {"chains", status.serves.chains.data()},
                          {"pushes_per_second", rate[i].pushes}});
       continue;
     }

@@ -28,10 +28,8 @@ class ServerKeeper {
   virtual std::optional<std::vector<std::byte>> take_map() = 0;
 };
 
-// Chain c of `servers` chains lies on the servers c, c + 1, ... c + replicas - 1, modulo their
-// number. A server that comes takes the place of the one that died first of those without a
-// successor, and is ready when it has reported anything. Its map: for each chain a count u32, then
-// that number of ready members, i32 each.
-std::unique_ptr<ServerKeeper> counting_keeper(int ranks, int servers, int replicas);
+// The chains of the job's tables (core/server/control/controller.h), in which servers report and
+// members are told.
+std::unique_ptr<ServerKeeper> keeper_of_chains(int ranks, int servers, int replicas);
 
 }  // namespace paceline::launch

@@ -65,7 +65,7 @@ LaunchedGeneration::LaunchedGeneration(const RunContext& parts, int generation,
   successions_.emplace(
       Successions::Options{
           .ranks = ranks, .servers = options.servers, .most = options.server_restarts},
-      counting_keeper(ranks, options.servers, options.replicas));
+      keeper_of_chains(ranks, options.servers, options.replicas));
   for (std::size_t host = 0; host < parts.placement.hosts.size(); ++host)
     for (const int server : parts.placement.hosts[host].servers)
       hosts_of_servers_[ranks + server] = host;

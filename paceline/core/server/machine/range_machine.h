@@ -67,7 +67,10 @@ class RangeMachine {
   const RangeValue& value() const { return chain_.state().value(); }
   const RangeChain& chain() const { return chain_; }
   std::int64_t pushes() const { return pushes_; }  // taken in all
-  bool has_members() const { return !members().empty(); }
+  // Or members whose end is not committed, or not answered, yet.
+  bool has_members() const {
+    return !members().empty() || !leaving_.empty() || chain_.commit() != state().top();
+  }
   // The most pushes that it has held of one worker, and the most steps open at a time.
   std::size_t most_held() const { return most_held_; }
   std::size_t most_open_steps() const { return most_open_; }

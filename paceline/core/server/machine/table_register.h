@@ -90,7 +90,7 @@ class TableDeclarer final : public machine::Machine {
  public:
   // The members from first_server on are the servers.
   // Where `servers_may_end` the others have what one of them has.
-  TableDeclarer(int first_server, int servers, bool servers_may_end)
+  TableDeclarer(int first_server, int servers, bool servers_may_end = false)
       : first_(first_server), servers_(servers), servers_may_end_(servers_may_end) {}
 
   // The message that declares a table when this machine hears it as from its own member; and the

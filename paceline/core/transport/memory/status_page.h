@@ -16,7 +16,7 @@ namespace paceline::transport {
 
 // The page's content; times are of the host's steady clock in nanoseconds.
 struct RankStatus {
-  static constexpr std::uint64_t kMagic = 0x33544154534c4350;  // "PCLSTAT3"
+  static constexpr std::uint64_t kMagic = 0x34544154534c4350;  // "PCLSTAT4"
 
   std::uint64_t magic = kMagic;
   std::int32_t rank = 0, world_size = 0;
@@ -33,8 +33,9 @@ struct RankStatus {
   std::int32_t server = -1;  // its number; below 0: a rank
   struct Serves {
     std::int64_t ranges = 0, lowest_clock = 0, highest_clock = 0;  // of tables; clocks of workers
-    std::int64_t pushes = 0;  // that it has taken in all, parts of sums too
-  } serves = {};              // a server
+    std::int64_t pushes = 0;           // that it has taken in all, parts of sums too
+    std::array<char, 96> chains = {};  // its places in them, where each range has several servers
+  } serves = {};                       // a server
   struct Stages {
     std::array<char, 32> numbers = {};         // "1", "0,2"; empty: the rank has none
     std::int64_t idle_ns = 0, compute_ns = 0;  // in all: waiting for other stages, and computing

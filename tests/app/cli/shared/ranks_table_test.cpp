@@ -99,11 +99,22 @@ TEST(RanksTable, ServersStandAfterTheRanksWithWhatTheyServe) {
   const std::string table = ranks_table(before, now, 200);
   EXPECT_THAT(table, HasSubstr("2 of 3 ranks and 1 server on this host"));
   EXPECT_THAT(table, HasSubstr("serves 4 ranges at clocks 7 to 9, 40 pushes a second"));
+  EXPECT_THAT(table, Not(HasSubstr("chain")));
   EXPECT_THAT(table, HasSubstr("    s0 "));
   EXPECT_THAT(table, HasSubstr("\n*    1 ")) << "rank 0 waits for rank 1, the server for nobody";
   const auto json = nlohmann::json::parse(ranks_json(before, now));
   EXPECT_EQ(json.at("ranks").size(), 2U);
   EXPECT_EQ(json.at("servers")[0].at("pushes_per_second"), 40);
+}
+
+TEST(RanksTable, ServersOfChainsSayTheirPlacesInThem) {
+  observe::HostRank server = rank(0, 0);
+  server.status.server = 3;
+  std::ranges::copy(std::string_view("0 (2 of 2, not ready)"), server.status.serves.chains.begin());
+  const Look look{{rank(0, 1, 1), server}, kSecond};
+  EXPECT_THAT(ranks_table(look, look, 200), HasSubstr("a second, chain 0 (2 of 2, not ready)"));
+  const auto json = nlohmann::json::parse(ranks_json(look, look));
+  EXPECT_EQ(json.at("servers")[0].at("chains"), "0 (2 of 2, not ready)");
 }
 
 TEST(RanksTable, JsonHasALineWithEveryRank) {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "tests/app/launch/ending/counting_keeper.h"
+
 namespace paceline::launch {
 namespace {
 

@@ -1,3 +1,8 @@
+// A keeper for tests of those who ask one: chain c of `servers` chains lies on the servers c, c + 1,
+// ... c + replicas - 1, modulo their number. A server that comes takes the place of the one that
+// died first of those without a successor, and is ready when it has reported anything.
+#pragma once
+
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -8,7 +13,6 @@
 #include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::launch {
-namespace {
 
 using Chains = std::vector<std::size_t>;
 
@@ -72,9 +76,7 @@ class CountingKeeper final : public ServerKeeper {
   bool changed_ = false;
 };
 
-}  // namespace
-
-std::unique_ptr<ServerKeeper> counting_keeper(int ranks, int servers, int replicas) {
+inline std::unique_ptr<ServerKeeper> counting_keeper(int ranks, int servers, int replicas) {
   return std::make_unique<CountingKeeper>(ranks, servers, replicas);
 }
 

@@ -1,0 +1,163 @@
+// Tables of which several servers keep each range, as processes: servers are killed, and no push is
+// lost or counts twice. Covers paceline/core/server/served_chains.h.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "paceline/core/base/seed.h"
+#include "tests/core/server/machine/quadratic_world.h"
+#include "tests/support/launched.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+#include "tests/support/training_run.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int kTableWorkers = 3;
+constexpr std::uint64_t kTableSeed = 7;  // as in table_worker.cpp
+
+std::vector<std::string> with_servers(int servers, int replicas,
+                                      const std::vector<std::string>& more = {}) {
+  std::vector<std::string> all = {"-n",         std::to_string(kTableWorkers),
+                                  "--servers",  std::to_string(servers),
+                                  "--replicas", std::to_string(replicas)};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+class ReplicatedRun {
+ public:
+  ReplicatedRun(const std::string& behaviour, const std::vector<std::string>& options, int servers)
+      : launcher(paceline_run(options, {binary("table_worker"), behaviour})),
+        pids(ready(launcher, kTableWorkers)),
+        newest_(servers - 1) {
+    EXPECT_EQ(pids.size(), static_cast<std::size_t>(kTableWorkers)) << launcher.error();
+    if (!pids.empty()) job = variable_of(pids[0], "PACELINE_JOB");
+  }
+
+  // Kills a server that is alive, and waits until the one in its place is ready.
+  void kill_and_wait(SeededNumbers& numbers) {
+    const auto all = servers();
+    ASSERT_THAT(all, ::testing::Not(IsEmpty())) << launcher.error();
+    const auto victim = std::next(all.begin(), static_cast<long>(numbers.below(all.size())));
+    ::kill(victim->second, SIGKILL);
+    const auto begin = Clock::now();
+    const std::string line = fmt::format("server {} is ready\n", ++newest_);
+    EXPECT_TRUE(launcher.wait_for_error(line, Deadline::in(10s)))
+        << launcher.output() << launcher.error();
+    slowest_ = std::max(slowest_, Clock::now() - begin);
+  }
+  // The processes of servers, by their numbers.
+  std::map<int, pid_t> servers() const {
+    std::map<int, pid_t> all;
+    for (const pid_t pid : processes_of_job(job))
+      if (const std::string index = variable_of(pid, "PACELINE_SERVER_INDEX"); !index.empty())
+        all[std::stoi(index)] = pid;
+    return all;
+  }
+  int end() { return exit_code(launcher.wait(Deadline::in(60s))); }
+  std::string left() const { return left_overs(job, pids, Deadline::in(0s)); }
+  Clock::duration slowest() const { return slowest_; }  // until as many were ready again
+
+  Process launcher;
+  const std::vector<pid_t> pids;
+  std::string job;
+
+ private:
+  int newest_;
+  Clock::duration slowest_ = {};
+};
+
+// The longest time between two steps that any worker tells, in milliseconds.
+int longest_pause(const std::string& output) {
+  int longest = 0;
+  for (const std::string& line : lines_of(output))
+    if (const auto at = line.find("longest "); at != std::string::npos)
+      longest = std::max(longest, std::stoi(line.substr(at + 8)));
+  return longest;
+}
+
+TEST(Replicas, WithoutKillsHaveTheBitsOfOneLoop) {
+  for (const int replicas : {2, 3})
+    for (const std::string& transport : transports()) {
+      const auto result =
+          run(paceline_run(with_servers(3, replicas, {"--transport", transport}),
+                           {binary("table_worker"), "train:5"}));
+      EXPECT_EQ(result.exit_code, 0) << transport << result.error;
+      EXPECT_EQ(told_by_all(result.output, "values", kTableWorkers),
+                fmt::format("{:a}", fmt::join(QuadraticWorld::serial<double>(
+                                                  kTableSeed, kTableWorkers, 5, 0.125),
+                                              " ")))
+          << transport;
+      EXPECT_EQ(result.error, "");
+    }
+}
+
+TEST(Replicas, BspHasTheBitsOfTheRunWithoutFaultsWhicheverServersAreKilled) {
+  constexpr int kSteps = 1'200;
+  const int kills = is_nightly() ? 20 : 3;
+  for (const int replicas : {2, 3}) {
+    SeededNumbers numbers(seed(3560000 + static_cast<std::uint64_t>(replicas)));
+    const int steps = is_nightly() ? 8 * kSteps : kSteps;
+    ReplicatedRun run(fmt::format("paced:{}", steps),
+                      with_servers(3, replicas, {"--server-restarts", "100"}), 3);
+    ASSERT_NE(run.job, "");
+    for (int i = 0; i < kills; ++i) run.kill_and_wait(numbers);
+    EXPECT_EQ(run.end(), 0) << run.launcher.error();
+    EXPECT_EQ(told_by_all(run.launcher.output(), "values", kTableWorkers),
+              fmt::format("{:a}", fmt::join(QuadraticWorld::serial<double>(
+                                                kTableSeed, kTableWorkers, steps, 0.125),
+                                            " ")));
+    EXPECT_LE(longest_pause(run.launcher.output()), 2'000);
+    EXPECT_LE(run.slowest(), 5s);
+    std::cout << "replicas " << replicas << ": longest pause "
+              << longest_pause(run.launcher.output()) << " ms, ready again within "
+              << std::chrono::duration_cast<std::chrono::milliseconds>(run.slowest()).count()
+              << " ms\n";
+    EXPECT_THAT(run.left(), IsEmpty());
+  }
+}
+
+TEST(Replicas, UnderAspEachPushCountsOnceWhicheverServersAreKilled) {
+  const int steps = is_nightly() ? 8'000 : 1'000, kills = is_nightly() ? 20 : 3;
+  SeededNumbers numbers(seed(3570000));
+  ReplicatedRun run(fmt::format("marks:{}", steps),
+                    with_servers(3, 2, {"--server-restarts", "100"}), 3);
+  ASSERT_NE(run.job, "");
+  for (int i = 0; i < kills; ++i) run.kill_and_wait(numbers);
+  EXPECT_EQ(run.end(), 0) << run.launcher.error();
+  const std::vector<int> marks(8 * kTableWorkers, steps);
+  EXPECT_EQ(told_by_all(run.launcher.output(), "marks", kTableWorkers),
+            fmt::format("{}", fmt::join(marks, " ")));
+  EXPECT_LE(longest_pause(run.launcher.output()), 2'000);
+  EXPECT_THAT(run.left(), IsEmpty());
+}
+
+TEST(Replicas, WhereAllOfARangeAreKilledEveryWorkerNamesTheTableAndTheServers) {
+  ReplicatedRun run("stream", with_servers(3, 2), 3);
+  ASSERT_NE(run.job, "");
+  const auto servers = run.servers();
+  ASSERT_EQ(servers.size(), 3U);
+  const auto begin = Clock::now();
+  ::kill(servers.at(0), SIGKILL);
+  ::kill(servers.at(1), SIGKILL);
+  EXPECT_EQ(exit_code(run.launcher.wait(Deadline::in(10s))), 137);
+  EXPECT_LT(Clock::now() - begin, 2s);
+  for (int rank = 0; rank < kTableWorkers; ++rank)
+    EXPECT_THAT(run.launcher.output(),
+                HasSubstr(fmt::format("[{}] failed peer lost: ", rank)));
+  EXPECT_THAT(run.launcher.output(), AllOf(HasSubstr("of table 'w': server ")));
+  EXPECT_THAT(run.launcher.error(), HasSubstr("nobody has the part of the tables"));
+  EXPECT_THAT(run.left(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace paceline::test
