@@ -224,18 +224,26 @@ void LaunchedGeneration::on_ended(int member, int wait_status, Clock::time_point
 void LaunchedGeneration::on_server_death(int server, int wait_status, Clock::time_point when,
                                          const std::string& not_started) {
   const RankRecord& record = records().at(static_cast<std::size_t>(server));
-  const bool was_well = supervisor_.is_well();
   const bool has_told_all = record.linked && record.report;
-  if (has_told_all || !successions_->bears_loss_of(server)) {
-    carry_out(not_started.empty() ? supervisor_.on_exit(server, wait_status, when)
-                                  : supervisor_.on_not_started(server, not_started, when));
-    // Ranks that save after a signal would wait for it in vain.
-    if (!was_well && supervisor_.has_ranks()) store_.tell(verdict_about(server, records()));
-    return;
-  }
+  const bool is_borne = !has_told_all && successions_->bears_loss_of(server);
+  const bool was_well = supervisor_.is_well();
+  if (was_well && is_borne) return replace(server, wait_status, when, not_started);
+  carry_out(not_started.empty() ? supervisor_.on_exit(server, wait_status, when)
+                                : supervisor_.on_not_started(server, not_started, when));
+  // Ranks save after a signal, and need what is left.
+  const bool ranks_save =
+      !was_well && supervisor_.has_ranks() && supervisor_.outcome().kind != Outcome::Kind::failed;
+  if (!ranks_save) return;
+  std::ignore = successions_->on_death(server, false);
+  if (is_borne) tell_map();
+  else store_.tell(verdict_about(server, records()));
+}
+
+void LaunchedGeneration::replace(int server, int wait_status, Clock::time_point when,
+                                 const std::string& not_started) {
   supervisor_.on_borne_exit(server, wait_status, when, not_started);
-  const auto successor = successions_->on_death(server, was_well && supervisor_.has_ranks());
-  if (was_well) parts_.say(describe_loss(server, successor, records(), host_name()));
+  const auto successor = successions_->on_death(server, supervisor_.has_ranks());
+  parts_.say(describe_loss(server, successor, records(), host_name()));
   tell_map();
   if (successor) start_server(*successor, hosts_of_servers_.at(server));
 }

@@ -81,6 +81,7 @@ class LaunchedGeneration {
                 const std::string& not_started = {});
   void on_server_death(int server, int wait_status, Clock::time_point when,
                        const std::string& not_started);
+  void replace(int server, int wait_status, Clock::time_point when, const std::string& not_started);
   void start_server(int member, std::size_t host);
   void tell_map();
   void tell_long_waits(Clock::time_point now);

@@ -248,6 +248,18 @@ TEST(Reactor, ACallerThatOnlyTriesStarvesNeitherLinksNorSocketsNorTimers) {
   reactor.remove(link);
 }
 
+TEST(Reactor, ACallerWhoseWaitsAreShortStarvesNeitherSocketsNorTimers) {
+  Reactor reactor;
+  reactor.stop();  // only this caller drives
+  bool timer = false;
+  reactor.poller().after(0ms, [&] { timer = true; });
+  for (int wait = 0; wait < 64; ++wait) {
+    int looks = 0;
+    ASSERT_TRUE(reactor.drive_until([&] { return ++looks > 3; }, Deadline::in(20s)));
+  }
+  EXPECT_TRUE(timer);
+}
+
 // Goes from its own poll, as a link that a failure ends.
 class Leaving final : public Pollable {
  public:
