@@ -31,7 +31,7 @@ SUB_ROOMS = {
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call", "staging", "agreement",
                              "engine", "carrier", "price", "group"],
     ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
-    ("core", "server"): ["rules", "consistency", "table", "wire", "regions", "machine"],
+    ("core", "server"): ["rules", "consistency", "table", "wire", "regions", "machine", "vectors"],
     ("core", "schedule"): ["order", "simulation", "policies", "path", "replay", "adapt"],
     ("torch", "replica"): ["parts", "watch", "grads", "equal"],
     ("torch", "pipeline"): ["measured", "recompute"],

@@ -4,9 +4,9 @@
 //   two_loop.h       the two-loop recursion, as a machine that asks for inner products
 //   inner_product.h  an inner product whose bits depend on the vectors alone
 //
-// Whoever holds the vectors carries out what the machines ask for: tensors of one process
-// (paceline::optimizers) or servers that hold a part of each vector (core/server). Start reading at
-// two_loop.h.
+// The machines ask, and those who hold the vectors carry it out: tensors of one process
+// (paceline::optimizers), or servers that hold a part of each vector (core/server). Start reading
+// at two_loop.h.
 #pragma once
 
 #include "paceline/core/quasi_newton/inner_product.h"

@@ -1,7 +1,7 @@
 // The two-loop recursion of L-BFGS as a machine (Nocedal and Wright, "Numerical Optimization", 2nd
-// edition, algorithm 7.4): it multiplies a vector q by the inverse Hessian that pairs of moves s and
-// changes y of the gradient tell. It asks for one inner product with q after the other, and says
-// what is done to q before each, so that whoever holds the vectors needs one round for both.
+// edition, algorithm 7.4): it multiplies a vector q by the inverse Hessian that pairs of moves s
+// and changes y of the gradient tell. It asks for one inner product with q after the other, and
+// says what is done to q before each, so that whoever holds the vectors needs one round for both.
 #pragma once
 
 #include <cstdint>

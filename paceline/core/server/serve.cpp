@@ -18,6 +18,7 @@
 #include "paceline/core/server/machine/table_register.h"
 #include "paceline/core/server/regions/link_regions.h"
 #include "paceline/core/server/table/table_numbers.h"
+#include "paceline/core/server/vectors/vector_server.h"
 #include "paceline/core/transport/memory/available_memory.h"
 
 namespace paceline {
@@ -60,6 +61,22 @@ class ServedTable {
   MachineRun run_;
 };
 
+// Vectors of a full-batch L-BFGS, as their server has them.
+class ServedVectors {
+ public:
+  ServedVectors(Job& job, int own, VectorShape of, std::uint32_t number)
+      : shape_(std::move(of)),
+        machine_(shape_, own),
+        run_(job, number, shape_.members.all(), machine_) {}
+
+  bool is_over() const { return !machine_.serves_members(); }
+
+ private:
+  const VectorShape shape_;
+  VectorServer machine_;
+  MachineRun run_;
+};
+
 class Serving {
  public:
   explicit Serving(Job& job)
@@ -79,13 +96,15 @@ class Serving {
       const auto is_something_to_do = [this] {
         return register_.has_agreed() || register_.all_have_left() ||
                links_.generation->is_failing() ||
-               std::ranges::any_of(tables_, &ServedTable::is_over);
+               std::ranges::any_of(tables_, &ServedTable::is_over) ||
+               std::ranges::any_of(vectors_, &ServedVectors::is_over);
       };
       links_.reactor->drive_until(is_something_to_do, Deadline::in(kBetweenShows));
       links_.reactor->run([this] { show(); });
       job::check_alive(links_);
       tell_of_the_last();
       tables_.remove_if(std::mem_fn(&ServedTable::is_over));
+      vectors_.remove_if(std::mem_fn(&ServedVectors::is_over));
       if (const auto spec = register_.take_agreed()) open(*spec);
       else if (register_.all_have_left()) return;
     }
@@ -127,9 +146,7 @@ class Serving {
     };
     const std::uint32_t number = numbers_.next(spec.name);
     try {
-      TableShape shape = shape_of(spec, members_).value();
-      check_memory(shape, own_, transport::memory_bound()).value();
-      tables_.emplace_back(job_, own_, std::move(shape), number);
+      spec.synchrony == kVectorsSynchrony ? open_vectors(spec, number) : open_table(spec, number);
     } catch (const Error& error) {
       return refuse(fmt::format("{}: {}", name_, error.what()));
     } catch (const std::bad_alloc&) {
@@ -140,6 +157,18 @@ class Serving {
     }
     log_debug(fmt::format("{} has table '{}' of {} elements", name_, spec.name, spec.elements));
     tell(RegisterKind::open, std::as_bytes(std::span(&number, 1)));
+  }
+
+  void open_table(const TableSpec& spec, std::uint32_t number) {
+    TableShape shape = shape_of(spec, members_).value();
+    check_memory(shape, own_, transport::memory_bound()).value();
+    tables_.emplace_back(job_, own_, std::move(shape), number);
+  }
+
+  void open_vectors(const TableSpec& spec, std::uint32_t number) {
+    VectorShape shape = vector_shape_of(spec, members_).value();
+    check_memory(shape, own_, transport::memory_bound()).value();
+    vectors_.emplace_back(job_, own_, std::move(shape), number);
   }
 
   Job& job_;
@@ -154,6 +183,7 @@ class Serving {
   MachineRun sums_run_;
   TableNumbers numbers_{TableNumbers::Kept::by_servers};
   std::list<ServedTable> tables_;
+  std::list<ServedVectors> vectors_;
   std::pair<std::int64_t, std::size_t> moved_ = {};  // pushes, and workers that have left
   Deadline quiet_until_;
 };
