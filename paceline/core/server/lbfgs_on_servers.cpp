@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/base/check.h"
@@ -71,12 +74,16 @@ class LbfgsOnServers::Impl {
 
   // Throws what ends all calls, if anything has.
   void check() const {
-    job::check_alive(run.links());
-    if (auto found = machine.failure()) {
-      Failure failure = run.cause_of(*std::move(found));
-      failure.what = fmt::format("'{}': {}", shape.name, failure.what);
-      throw Error(std::move(failure));
+    try {
+      job::check_alive(run.links());
+    } catch (const Error& error) {
+      end_with(error.failure());
     }
+    if (auto found = machine.failure()) end_with(run.cause_of(*std::move(found)));
+  }
+  [[noreturn]] void end_with(Failure failure) const {
+    failure.what = fmt::format("'{}': {}", shape.name, failure.what);
+    throw Error(std::move(failure));
   }
 
   // Copies what the machine holds, unless it was copied for this evaluation.

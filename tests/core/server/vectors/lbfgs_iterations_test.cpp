@@ -2,6 +2,7 @@
 // Also covers paceline/core/server/vectors/lbfgs_coordinator.cpp,
 // paceline/core/server/vectors/lbfgs_course.cpp and
 // paceline/core/server/vectors/portion_worker.cpp.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -217,23 +218,42 @@ TEST(LbfgsIterations, ASlowWorkerComputesLessAndDelaysNobodyForLong) {
 }
 
 // The loss falls by many elements alike, so that vectors may be long and the search stays the same.
-LossAndGradient quadratic(std::span<const double> w, std::int64_t begin, std::int64_t end) {
-  LossAndGradient sums{0, Vector(w.size())};
-  const auto count = static_cast<double>(end - begin);
-  for (std::size_t i = 0; i < w.size(); ++i) {
-    const double curvature = 1 + static_cast<double>(i % 50), target = 1.0 / (1 + i % 7);
-    sums.loss += count * curvature * (w[i] - target) * (w[i] - target) / 2;
-    sums.gradient[i] = count * curvature * (w[i] - target);
+// Each sample has the same share of it, which is computed once for all portions of an evaluation.
+class Quadratic {
+ public:
+  LossAndGradient operator()(std::span<const double> w, std::int64_t begin, std::int64_t end) {
+    if (!std::ranges::equal(w, w_)) take(w);
+    LossAndGradient sums = of_a_sample_;
+    const auto count = static_cast<double>(end - begin);
+    sums.loss *= count;
+    for (double& one : sums.gradient) one *= count;
+    return sums;
   }
-  return sums;
-}
+
+ private:
+  void take(std::span<const double> w) {
+    w_.assign(w.begin(), w.end());
+    of_a_sample_ = {0, Vector(w.size())};
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const double curvature = 1 + static_cast<double>(i % 50), target = target_of(i);
+      of_a_sample_.loss += curvature * (w[i] - target) * (w[i] - target) / 2;
+      of_a_sample_.gradient[i] = curvature * (w[i] - target);
+    }
+  }
+
+  Vector w_;
+  LossAndGradient of_a_sample_;
+
+ public:
+  static double target_of(std::size_t i) { return 1.0 / static_cast<double>(1 + i % 7); }
+};
 
 TEST(LbfgsIterations, TheCoordinatorSendsLittleWhateverTheNumberOfParameters) {
   std::vector<std::size_t> sent;
   const std::size_t longest = test::is_nightly() ? 10'000'000 : 30'000;
   for (const std::size_t elements : {std::size_t{10'000}, longest}) {
     const std::int64_t portions = elements > 1'000'000 ? 7 : 70;
-    const PortionTraining training{.sums = quadratic, .iterations = 13};
+    const PortionTraining training{.sums = Quadratic(), .iterations = 13};
     VirtualLbfgs world({.name = "sandblaster",
                         .elements = elements,
                         .dtype = Dtype::f64,
@@ -293,9 +313,9 @@ TEST(LbfgsIterations, ASearchThatFailsLeavesTheParametersAndIsToldToAll) {
 }
 
 TEST(LbfgsIterations, AtTheEndNothingIsDone) {
-  const PortionTraining training{.sums = quadratic, .iterations = 3};
+  const PortionTraining training{.sums = Quadratic(), .iterations = 3};
   Vector first(20);
-  for (std::size_t i = 0; i < first.size(); ++i) first[i] = 1.0 / (1 + i % 7);
+  for (std::size_t i = 0; i < first.size(); ++i) first[i] = Quadratic::target_of(i);
   VirtualLbfgs world(
       {.name = "sandblaster", .elements = 20, .dtype = Dtype::f64, .samples = 100, .portion = 9}, 2,
       3, first, training, test::seed(4590000));
