@@ -27,6 +27,7 @@
 //   Checkpoints, load_weights()           saves that go on with any number of ranks
 //   data::                                data sets, and which rank takes which samples
 //   Tickets                               parts of an epoch that rank 0 deals out
+//   Sandblaster                           L-BFGS on whole data sets, on servers
 //   optimizers::                          LARS, LAMB, quasi-Newton methods, SVRG
 #pragma once
 

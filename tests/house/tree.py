@@ -8,7 +8,7 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "settings", "device", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "coordination", "mesh", "pipeline",
+    "core": ["base", "settings", "device", "checkpoint", "transport", "machine", "quasi_newton", "membership", "topology", "compress", "collective", "job", "coordination", "mesh", "pipeline",
              "server", "schedule", "plan", "observe"],
     "linear": ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     "torch": ["bridge", "data", "optimizers", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel", "pipeline",
@@ -31,7 +31,7 @@ SUB_ROOMS = {
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call", "staging", "agreement",
                              "engine", "carrier", "price", "group"],
     ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
-    ("core", "server"): ["rules", "consistency", "table", "wire", "regions", "control", "sparse", "machine"],
+    ("core", "server"): ["rules", "consistency", "table", "wire", "regions", "control", "sparse", "machine", "vectors"],
     ("core", "schedule"): ["order", "simulation", "policies", "path", "replay", "adapt"],
     ("torch", "replica"): ["parts", "watch", "grads", "equal"],
     ("torch", "pipeline"): ["measured", "recompute"],

@@ -21,6 +21,7 @@
 #include "paceline/core/server/served_chains.h"
 #include "paceline/core/server/served_sparse.h"
 #include "paceline/core/server/table/table_numbers.h"
+#include "paceline/core/server/vectors/vector_server.h"
 #include "paceline/core/transport/memory/available_memory.h"
 
 namespace paceline {
@@ -85,6 +86,22 @@ std::string size_text(const AnyTableSpec& spec) {
   return fmt::format(" of rows of {} elements", std::get<SparseTableSpec>(spec).width);
 }
 
+// Vectors of a full-batch L-BFGS, as their server has them.
+class ServedVectors {
+ public:
+  ServedVectors(Job& job, int own, VectorShape of, std::uint32_t number)
+      : shape_(std::move(of)),
+        machine_(shape_, own),
+        run_(job, number, shape_.members.all(), machine_) {}
+
+  bool is_over() const { return !machine_.serves_members(); }
+
+ private:
+  const VectorShape shape_;
+  VectorServer machine_;
+  MachineRun run_;
+};
+
 class Serving {
  public:
   explicit Serving(Job& job)
@@ -108,7 +125,8 @@ class Serving {
         return has_news() || register_.has_agreed() || register_.all_have_left() ||
                links_.generation->is_failing() ||
                std::ranges::any_of(tables_, &ServedTable::is_over) ||
-               std::ranges::any_of(sparse_, &ServedSparse::is_over);
+               std::ranges::any_of(sparse_, &ServedSparse::is_over) ||
+               std::ranges::any_of(vectors_, &ServedVectors::is_over);
       };
       links_.reactor->drive_until(is_something_to_do, Deadline::in(kBetweenShows));
       links_.reactor->run([this] { show(); });
@@ -142,6 +160,7 @@ class Serving {
       if (chains_ && table.is_over()) tell(RegisterKind::closed, table.number());
     tables_.remove_if(std::mem_fn(&ServedTable::is_over));
     sparse_.remove_if(std::mem_fn(&ServedSparse::is_over));
+    vectors_.remove_if(std::mem_fn(&ServedVectors::is_over));
     while (const auto closed = register_.take_closed())
       tables_.remove_if([&](const ServedTable& table) { return table.number() == *closed; });
   }
@@ -223,6 +242,7 @@ class Serving {
   }
 
   void keep(const TableSpec& spec, std::uint32_t number) {
+    if (spec.synchrony == kVectorsSynchrony) return open_vectors(spec, number);
     TableShape shape = shape_of(spec, members_).value();
     check_memory(shape, own_, transport::memory_bound()).value();
     tables_.emplace_back(job_, own_, std::move(shape), number,
@@ -230,6 +250,12 @@ class Serving {
   }
   void keep(const SparseTableSpec& spec, std::uint32_t number) {
     sparse_.emplace_back(job_, own_, shape_of(spec, members_).value(), number);
+  }
+
+  void open_vectors(const TableSpec& spec, std::uint32_t number) {
+    VectorShape shape = vector_shape_of(spec, members_).value();
+    check_memory(shape, own_, transport::memory_bound()).value();
+    vectors_.emplace_back(job_, own_, std::move(shape), number);
   }
 
   Job& job_;
@@ -247,6 +273,7 @@ class Serving {
   std::list<ServedTable> tables_;
   std::uint64_t reported_changes_ = 0;
   std::list<ServedSparse> sparse_;
+  std::list<ServedVectors> vectors_;
   std::pair<std::int64_t, std::size_t> moved_ = {};  // pushes, and workers that have left
   Deadline quiet_until_;
 };

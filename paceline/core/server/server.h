@@ -14,6 +14,9 @@
 // somebody has pushed to: sparse/ holds their store (row_store.h), the state of a share of them
 // (share_value.h) and its machines.
 //
+// Full-batch L-BFGS keeps its vectors on servers (lbfgs_on_servers.h); its machines and their bytes
+// stand in vectors/: start at lbfgs_coordinator.h.
+//
 // Servers also sum arrays that workers push, in place of an all_reduce: the machines are
 // sum_worker.h and sum_server.h, their bytes sum_piece.h. Within a host workers lend their parts
 // (regions/: regions.h, and link_regions.h over the links). The room schedule carries gradients by
@@ -24,6 +27,7 @@
 #pragma once
 
 #include "paceline/core/server/consistency/consistency.h"
+#include "paceline/core/server/lbfgs_on_servers.h"
 #include "paceline/core/server/rules/rule.h"
 #include "paceline/core/server/serve.h"
 #include "paceline/core/server/server_table.h"

@@ -3,9 +3,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
+#include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/quasi_newton/quasi_newton.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/optimizers/norms.h"
 
@@ -63,8 +65,7 @@ void FlatParameters::assign(const at::Tensor& values) const {
 }
 
 bool has_curvature(const at::Tensor& s, const at::Tensor& y) {
-  return inner_product(s, y) >
-         1e-10 * std::sqrt(inner_product(s, s)) * std::sqrt(inner_product(y, y));
+  return quasi_newton::has_curvature(inner_product(s, y), inner_product(s, s), inner_product(y, y));
 }
 
 CurvaturePairs::CurvaturePairs(const FlatParameters& parameters, std::int64_t most) {
@@ -94,22 +95,23 @@ bool CurvaturePairs::add(const at::Tensor& s, const at::Tensor& y) {
 at::Tensor CurvaturePairs::times(const at::Tensor& vector, Beginning beginning) const {
   at::Tensor product = vector.clone();
   if (size() == 0) return product;
-  std::vector<double> shares;
-  for (std::int64_t age = 0; age < size(); ++age) {
-    shares.push_back(inner_product(s_[row(age)], product) /
-                     products_[static_cast<std::size_t>(row(age))]);
-    product.sub_(y_[row(age)], shares.back());
+  std::vector<double> products;
+  for (std::int64_t age = 0; age < size(); ++age)
+    products.push_back(products_[static_cast<std::size_t>(row(age))]);
+  std::optional<double> scale;
+  const at::Tensor newest = y_[row(0)];
+  if (beginning == Beginning::scaled) scale = products[0] / inner_product(newest, newest);
+  const auto vector_of = [this](const quasi_newton::TwoLoop::Vector& one) {
+    const bool is_move = one.of == quasi_newton::TwoLoop::Vector::Of::move;
+    return (is_move ? s_ : y_)[row(static_cast<std::int64_t>(one.age))];
+  };
+  quasi_newton::TwoLoop loops(std::move(products), scale);
+  for (auto step = loops.next();;
+       step = loops.next(inner_product(vector_of(*step.product), product))) {
+    if (step.added) product.add_(vector_of(*step.added), step.factor);
+    if (step.scale) product.mul_(*step.scale);
+    if (!step.product) return product;
   }
-  if (beginning == Beginning::scaled) {
-    const at::Tensor newest = y_[row(0)];
-    product.mul_(products_[static_cast<std::size_t>(row(0))] / inner_product(newest, newest));
-  }
-  for (std::int64_t age = size() - 1; age >= 0; --age) {
-    const double there =
-        inner_product(y_[row(age)], product) / products_[static_cast<std::size_t>(row(age))];
-    product.add_(s_[row(age)], shares[static_cast<std::size_t>(age)] - there);
-  }
-  return product;
 }
 
 at::Tensor product_of(const at::Tensor& h, const at::Tensor& v) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/quasi_newton/quasi_newton.h"
 #include "paceline/torch/bridge/bridge.h"
 
 namespace paceline::optimizers {
@@ -13,11 +14,8 @@ namespace {
 template <typename T>
 double inner_product_of(const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() == 0) return 0;
-  const T *left = a.const_data_ptr<T>(), *right = b.const_data_ptr<T>();
-  return ordered_fold(
-      static_cast<std::size_t>(a.numel()),
-      [=](std::size_t i) { return static_cast<double>(left[i]) * static_cast<double>(right[i]); },
-      [](double sum, double term) { return sum + term; });
+  return quasi_newton::inner_product(a.const_data_ptr<T>(), b.const_data_ptr<T>(),
+                                     static_cast<std::size_t>(a.numel()));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 // may step.
 //
 // Underneath: sums of squares that may reach over shards (norms.h), the parameters as one vector
-// (curvature_pairs.h), the line search as a function of one number (wolfe_search.h), and what is
-// known of the curvature (curvature_pairs.h).
+// (curvature_pairs.h), and what is known of the curvature (curvature_pairs.h). The line search and
+// the two-loop recursion are those of core/quasi_newton.
 //
 // Nothing here knows of ranks: gradients and losses come from closures, in which DataParallel makes
 // them those of all ranks. The same numbers on all ranks then lead to the same branches. Start
@@ -27,4 +27,3 @@
 #include "paceline/torch/optimizers/quasi_newton.h"
 #include "paceline/torch/optimizers/sqn.h"
 #include "paceline/torch/optimizers/svrg.h"
-#include "paceline/torch/optimizers/wolfe_search.h"

@@ -14,6 +14,9 @@
 namespace paceline::optimizers {
 namespace {
 
+using quasi_newton::LinePoint;
+using quasi_newton::WolfeResult;
+
 constexpr std::int64_t kLargestMatrix = 20'000;  // rows: 3.2 GB of f64
 
 void require_method(const QuasiNewtonOptions& options, std::int64_t parameters) {
@@ -107,8 +110,8 @@ void QuasiNewton::iterate(const LossClosure& closure) {
   const double first =
       iterations_ == 0 ? std::min(1.0, 1 / point_.gradient.abs().sum().item<double>()) : 1.0;
   const WolfeResult search =
-      wolfe_search(evaluate_at, start, first * options().lr(),
-                   {.max_evaluations = static_cast<int>(options().max_eval())});
+      quasi_newton::wolfe_search(evaluate_at, start, first * options().lr(),
+                                 {.max_evaluations = static_cast<int>(options().max_eval())});
   if (!search.found) {
     parameters_.assign(here);
     refuse(search, start);

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/quasi_newton/quasi_newton.h"
 #include "paceline/torch/optimizers/curvature_pairs.h"
-#include "paceline/torch/optimizers/wolfe_search.h"
 
 namespace paceline::optimizers {
 
@@ -81,7 +81,8 @@ class QuasiNewton final : public torch::optim::Optimizer {
   Point evaluate(const LossClosure& closure);
   at::Tensor direction();
   void iterate(const LossClosure& closure);
-  [[noreturn]] void refuse(const WolfeResult& search, const LinePoint& start) const;
+  [[noreturn]] void refuse(const quasi_newton::WolfeResult& search,
+                           const quasi_newton::LinePoint& start) const;
   void learn(const at::Tensor& s, const at::Tensor& y);
 
   const FlatParameters parameters_;

@@ -8,11 +8,13 @@
 // functions of plain rows. Where the job's servers keep the parameters, each model of consistency
 // is a strategy (server/server_strategies.cpp), and ServerSynchrony (server/server_synchrony.h) is
 // the Synchrony. Ensemble (ensemble.h), which needs forward passes, stands beside the strategy
-// `none`. What a step should take follows from a strategy's traffic (local/forecast.h). Start
-// reading at strategies/local_sgd.cpp.
+// `none`; Sandblaster (sandblaster.h), which makes iterations on all samples, stands by itself.
+// What a step should take follows from a strategy's traffic (local/forecast.h). Start reading at
+// strategies/local_sgd.cpp.
 #pragma once
 
 #include "paceline/torch/strategy/ensemble.h"
 #include "paceline/torch/strategy/local/forecast.h"
 #include "paceline/torch/strategy/local/strategy_catalogue.h"
 #include "paceline/torch/strategy/make_synchrony.h"
+#include "paceline/torch/strategy/sandblaster.h"

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -43,9 +44,9 @@ struct OptimizerChoice {
   bool needs_all_ranks;  // mean gradients as they are, in every step
 };
 static constexpr OptimizerChoice kOptimizers[] = {
-    {"sgd", 0, true, false},      {"adamw", 1e-3, false, false}, {"lars", 10, true, false},
-    {"lamb", 0.02, false, false}, {"l_bfgs", 1, false, true},    {"sqn", 0.05, false, true},
-    {"svrg", 0, false, true}};
+    {"sgd", 0, true, false},      {"adamw", 1e-3, false, false},  {"lars", 10, true, false},
+    {"lamb", 0.02, false, false}, {"l_bfgs", 1, false, true},     {"sqn", 0.05, false, true},
+    {"svrg", 0, false, true},     {"sandblaster", 1, false, true}};
 
 static const OptimizerChoice& optimizer_of(const Options& options) {
   return *std::ranges::find(kOptimizers, options.optimizer, &OptimizerChoice::name);
@@ -86,6 +87,26 @@ static std::string complaint_about_optimizer(const Options& options) {
   return {};
 }
 
+// Empty: nothing else was asked for that iterations on all images do not do.
+static std::string complaint_about_full_batch(const Options& options) {
+  if (options.optimizer != "sandblaster") return {};
+  const std::pair<bool, const char*> others[] = {
+      {!options.layout.empty(), "--layout"},
+      {options.schedule != "buckets", "--schedule"},
+      {options.aggregate != "collective", "--aggregate"},
+      {options.dtype == "bfloat16", "--dtype bfloat16"},
+      {!options.checkpoint_dir.empty(), "--checkpoint-dir"},
+      {!options.corrupt.empty(), "--corrupt"},
+      {options.pace > 0, "--pace"},
+      {options.forecast.has_value(), "--forecast"}};
+  for (const auto& [is_given, option] : others)
+    if (is_given)
+      return "--optimizer sandblaster makes iterations on all images, whose vectors lie on "
+             "servers: it takes no " +
+             std::string(option);
+  return {};
+}
+
 int read_options(int argc, char** argv, Options& options) {
   CLI::App app("Trains a network on Fashion-MNIST, alone or on the workers of `paceline run`.");
   options.data = paceline::data::kFashionMnistFolder;
@@ -95,7 +116,8 @@ int read_options(int argc, char** argv, Options& options) {
   std::vector<std::string> optimizers;
   for (const OptimizerChoice& one : kOptimizers) optimizers.emplace_back(one.name);
   app.add_option("--optimizer", options.optimizer,
-                 "Optimizer; l_bfgs, sqn and svrg need --synchrony synchronous")
+                 "Optimizer; l_bfgs, sqn and svrg need --synchrony synchronous; sandblaster makes "
+                 "iterations of l_bfgs on all images, and needs `paceline run --servers N`")
       ->check(CLI::IsMember(optimizers))
       ->capture_default_str();
   app.add_option("--split", options.split,
@@ -127,7 +149,8 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--epochs", options.epochs, "Passes over the training images")
       ->check(kPositive)
       ->capture_default_str();
-  app.add_option("--steps", options.steps, "Train for this number of steps instead of epochs")
+  app.add_option("--steps", options.steps,
+                 "Train for this number of steps instead of epochs; sandblaster has 30")
       ->check(kPositive);
   app.add_option("--batch-size", options.batch_size, "Images in a step, all workers together")
       ->check(kPositive)
@@ -192,6 +215,10 @@ int read_options(int argc, char** argv, Options& options) {
                  "Tell what a step of this synchrony should take on these links, if it computes "
                  "for so many seconds (as long as a step of --synchrony none takes)")
       ->check(CLI::Range(1e-9, 1e6));
+  app.add_option("--portion", options.portion,
+                 "Images that a worker is given at a time by --optimizer sandblaster")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}))
+      ->capture_default_str();
   auto* const pace =
       app.add_option("--pace", options.pace, "Milliseconds that a step takes at least, by sleeping")
           ->check(CLI::Range(0.001, 1e6));
@@ -241,6 +268,8 @@ int read_options(int argc, char** argv, Options& options) {
     if (!resume.empty())
       options.resume = resume == "new" ? paceline::Resume::anew : paceline::Resume::yes;
     if (const auto complaint = complaint_about_optimizer(options); !complaint.empty())
+      throw CLI::ValidationError(complaint);
+    if (const auto complaint = complaint_about_full_batch(options); !complaint.empty())
       throw CLI::ValidationError(complaint);
     if (const auto complaint = complaint_about_pipeline(options); !complaint.empty())
       throw CLI::ValidationError(complaint);

@@ -30,6 +30,7 @@ struct Options {
   std::string precision = "none";
   std::string non_finite;          // DataParallelOptions::non_finite
   int zero = 0;                    // what ranks divide among them: DataParallelOptions::zero_stage
+  std::int64_t portion = 256;      // samples that a worker is given at a time, of sandblaster
   double pace = 0;                 // milliseconds that a step takes at least
   std::string slow, corrupt;       // empty: no rank is
   std::optional<double> forecast;  // seconds that a step computes
@@ -44,6 +45,9 @@ struct Options {
 
 // Returns the exit code with which to end at once, or -1 to go on.
 int read_options(int argc, char** argv, Options& options);
+
+// Iterations of sandblaster, unless --steps says otherwise.
+inline constexpr std::int64_t kFullBatchSteps = 30;
 
 struct Descent {
   double learning_rate = 0, momentum = 0;

@@ -44,7 +44,8 @@ std::string complaint_about_pipeline(const Options& options) {
        "take --zero 1, which divides the optimizer's state among the replicas of a stage"},
       {may_skip_steps(options.precision), "--precision " + options.precision,
        "take o1 or o2 with dtype=bf16, which needs no scale"},
-      {optimizer == "l_bfgs" || optimizer == "sqn" || optimizer == "svrg",
+      {optimizer == "l_bfgs" || optimizer == "sqn" || optimizer == "svrg" ||
+           optimizer == "sandblaster",
        "--optimizer " + optimizer, "take sgd, adamw, lars or lamb, which need one pass a step"},
       {options.forecast.has_value(), "--forecast",
        "paceline plan pipeline forecasts the steps of stages"},

@@ -14,6 +14,7 @@
 #include "corruption.h"
 #include "examples/device_choice.h"
 #include "faces.h"
+#include "full_batch.h"
 #include "measurement.h"
 #include "memory.h"
 #include "models.h"
@@ -43,25 +44,6 @@ std::string option_of_the_host(const Options& options, int workers) {
 
 // These are not timed: the first steps allocate memory and plan the schedule.
 constexpr std::int64_t kWarmUpSteps = 5;
-
-// Share of the first `images` test images that the model gets right; each replica looks at its part
-// of them. All make as many passes: with --zero 3 each pass gathers the parameters.
-double accuracy(paceline::Job& job, const Replica& replica, torch::nn::Sequential& model,
-                const data::LabelledImages& test, std::int64_t images, at::ScalarType type) {
-  const torch::NoGradGuard no_grad;
-  model->eval();
-  double right = 0;
-  const std::int64_t most = (images + replica.replicas - 1) / replica.replicas,
-                     passes = std::max<std::int64_t>((most + 499) / 500, 1);
-  for (const at::Tensor& some :
-       data::exact_share_of(images, replica.number, replica.replicas).tensor_split(passes)) {
-    const data::Batch batch = data::take(test, some, beside(model, type));
-    right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
-  }
-  model->train();
-  return sums_over_workers(job.world(), {right})[0] / replica.workers(job) /
-         static_cast<double>(images);
-}
 
 paceline::DataParallelOptions parallel_options(const Options& options, const Descent& descent) {
   paceline::DataParallelOptions parallel;
@@ -124,6 +106,24 @@ std::unique_ptr<paceline::Checkpoints> checkpoints_of(paceline::Job& job, const 
 }
 
 }  // namespace
+
+// All make as many passes: with --zero 3 each pass gathers the parameters.
+double accuracy(paceline::Job& job, const Replica& replica, torch::nn::Sequential& model,
+                const data::LabelledImages& test, std::int64_t images, at::ScalarType type) {
+  const torch::NoGradGuard no_grad;
+  model->eval();
+  double right = 0;
+  const std::int64_t most = (images + replica.replicas - 1) / replica.replicas,
+                     passes = std::max<std::int64_t>((most + 499) / 500, 1);
+  for (const at::Tensor& some :
+       data::exact_share_of(images, replica.number, replica.replicas).tensor_split(passes)) {
+    const data::Batch batch = data::take(test, some, beside(model, type));
+    right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
+  }
+  model->train();
+  return sums_over_workers(job.world(), {right})[0] / replica.workers(job) /
+         static_cast<double>(images);
+}
 
 static int train_within_memory(paceline::Job& job, const Options& options,
                                std::optional<TrainingMemory>& needed) {
@@ -349,6 +349,7 @@ int train(paceline::Job& job, const Options& options) {
   std::optional<TrainingMemory> needed;  // as soon as the model is known
   try {
     if (options.memory_limit > 0) limit_memory(options.memory_limit);
+    if (options.optimizer == "sandblaster") return train_full_batch(job, options);
     if (!pipeline_option_of(options).empty()) {
       (void)chosen_device(options.device, job, option_of_the_host(options, 1));
       return train_in_stages(job, options);

@@ -1,11 +1,12 @@
-#include "paceline/torch/optimizers/wolfe_search.h"
+#include "paceline/core/quasi_newton/wolfe_search.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
-namespace paceline::optimizers {
+namespace paceline::quasi_newton {
 namespace {
 
 // A function with a derivative, and how a search along it ends.
@@ -65,4 +66,4 @@ TEST(WolfeSearch, DoesNotBeginUphill) {
 }
 
 }  // namespace
-}  // namespace paceline::optimizers
+}  // namespace paceline::quasi_newton
