@@ -16,6 +16,8 @@ constexpr const char* kAll[] = {"bsp",
                                 "ssp:staleness=0",
                                 "ssp:staleness=2",
                                 "asp",
+                                "staleness_aware",
+                                "staleness_aware:softsync=1",
                                 "bounded_delay:steps=2",
                                 "bounded_delay:steps=2,exact=on",
                                 "backup_workers:spare=1",
@@ -63,8 +65,9 @@ TEST(Quiesce, BeforeFirstValuesIsMisuse) {
 
 // A step of ones is a mean, so the value at a mark is its update's share.
 TEST(Quiesce, EveryPushIsInTheValuesThatWereReadWhenAllWereQuiet) {
-  for (const char* synchrony : {"bsp", "ssp:staleness=2", "asp", "bounded_delay:steps=2",
-                                "timeout:milliseconds=20,late=apply_late"}) {
+  for (const char* synchrony :
+       {"bsp", "ssp:staleness=2", "asp", "staleness_aware:softsync=1", "bounded_delay:steps=2",
+        "timeout:milliseconds=20,late=apply_late"}) {
     for (int number = 0; number < worlds_of(20); ++number) {
       SeededNumbers numbers(seed(2990000 + static_cast<std::uint64_t>(number)));
       PartialWorld world(synchrony, 3, numbers.next(), drawn_times(numbers.next()));
