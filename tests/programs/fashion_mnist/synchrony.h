@@ -10,7 +10,7 @@
 
 // REQUIRES: DataParallel takes this synchrony.
 inline bool keeps_parameters_on_servers(const std::string& synchrony) {
-  return paceline::strategy::parse_strategy(synchrony).value().strategy.on_servers;
+  return paceline::strategy::parse_strategy(synchrony).value().on_servers();
 }
 
 // Whether workers make as many steps as each other.

@@ -57,6 +57,8 @@ class LocalMethod {
 
   // Figures of the last exchange and of all so far.
   virtual replica::ExchangeReport report() const = 0;
+  // Servers tell this of the rank's updates, if the method exchanges with them.
+  virtual replica::ServerReport servers() const { return {}; }
 };
 
 }  // namespace paceline::strategy
