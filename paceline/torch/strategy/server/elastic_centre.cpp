@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/stopwatch.h"
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/server/server.h"
 #include "paceline/torch/bridge/bridge.h"
@@ -53,10 +54,13 @@ class ElasticCentre final : public LocalMethod {
   void begin_step() override {
     if (table_ && was_written_) refuse_writes();
     open_table();
+    waited_seconds_ = under_way_seconds_ = 0;
     if (has_difference_ || answer_ || steps_ < report_.period) return;
+    watch_ = {};
     replica_.model.read(values_);
     table_->push(buffer_of(values_));
     answer_ = table_->pull(buffer_of(difference_));
+    waited_seconds_ = watch_.seconds();
   }
 
   void after_update(const replica::Optimizers&) override {
@@ -102,8 +106,10 @@ class ElasticCentre final : public LocalMethod {
   }
 
   replica::ExchangeReport report() const override { return report_; }
-  replica::ServerReport servers() const override {
-    return table_ ? report_of(table_->figures()) : replica::ServerReport{};
+  void report_servers(StepReport& report) const override {
+    report.servers = report_of(table_->figures());
+    report.waited_seconds = waited_seconds_;
+    report.under_way_seconds = under_way_seconds_;
   }
 
  private:
@@ -130,9 +136,12 @@ class ElasticCentre final : public LocalMethod {
 
   void wait_for_difference() {
     if (!answer_) return;
+    const Stopwatch watch;
     answer_->wait();
     answer_.reset();
     has_difference_ = true;
+    waited_seconds_ += watch.seconds();
+    under_way_seconds_ = watch_.seconds();
   }
 
   // Collective: all rest, and know the centre. All ranks make the first step, so all have a table or
@@ -162,7 +171,9 @@ class ElasticCentre final : public LocalMethod {
   bool has_difference_ = false;           // which is to be taken off after the next update
   bool has_centre_ = false;               // of the next table, in centre_
   bool was_written_ = false;
-  int steps_ = 0;  // since the last exchange
+  int steps_ = 0;                                      // since the last exchange
+  Stopwatch watch_;                                    // since the last push
+  double waited_seconds_ = 0, under_way_seconds_ = 0;  // in this step
   replica::ExchangeReport report_;
 };
 

@@ -7,9 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
-#include "tests/core/server/machine/virtual_table.h"
+#include "tests/core/server/machine/chain_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
@@ -24,7 +23,8 @@ struct ElasticWorld {
 
   ElasticWorld(double alpha, double eta, int workers, std::int64_t exchanges,
                std::vector<double> centre, const machine::NetworkFaults& weather,
-               std::uint64_t of_seed, std::function<machine::Time(int, std::int64_t)> computes)
+               std::uint64_t of_seed, std::function<machine::Time(int, std::int64_t)> computes,
+               int replicas = 1)
       : training{.steps = exchanges,
                  .first = std::move(centre),
                  .update =
@@ -38,8 +38,9 @@ struct ElasticWorld {
                .dtype = Dtype::f64,
                .synchrony = fmt::format("elastic:alpha={}", alpha),
                .rule = "add",
-               .part_bytes = 4 * sizeof(double)},
-              workers, 2, training, weather, of_seed) {}
+               .part_bytes = 4 * sizeof(double),
+               .replicas = replicas},
+              workers, 1 + replicas, training, weather, of_seed) {}
 
   // The gradient is that of the values which were pushed; before the first push there is none.
   void take(int worker, std::span<const double> difference, double eta) {
@@ -59,31 +60,56 @@ struct ElasticWorld {
   std::map<int, bool> has_begun_;
 };
 
+std::vector<double> drawn_values(SeededNumbers& numbers) {
+  std::vector<double> values(11);
+  for (double& one : values) one = numbers.unit() - 0.5;
+  return values;
+}
+
+// The centre and the values of all workers together.
+std::vector<double> sum_of_all(const ElasticWorld& world, std::vector<double> sum) {
+  for (const auto& [worker, values] : world.own)
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+  return sum;
+}
+
+void expect_constant_sum(const ElasticWorld& world, const std::vector<double>& before, int number) {
+  const std::vector<double> after = sum_of_all(world, world.table.held());
+  for (std::size_t i = 0; i < after.size(); ++i)
+    EXPECT_NEAR(after[i], before[i], 1e-15 * 8 * static_cast<double>(world.own.size()))
+        << "seed " << number;
+}
+
 TEST(Elastic, CentreAndWorkersTogetherAreConstantWhereNobodyDescends) {
   for (int number = 0; number < worlds_of(40); ++number) {
     SeededNumbers numbers(seed(3050000 + static_cast<std::uint64_t>(number)));
     const int workers = 1 + number % 4;
-    const auto drawn = [&] {
-      std::vector<double> values(11);
-      for (double& one : values) one = numbers.unit() - 0.5;
-      return values;
-    };
-    ElasticWorld world(0.9 / workers, 0, workers, 8, drawn(), kBadWeather, numbers.next(),
+    const std::vector<double> first = drawn_values(numbers);
+    ElasticWorld world(0.9 / workers, 0, workers, 8, first, kBadWeather, numbers.next(),
                        drawn_times(numbers.next()));
-    std::vector<double> before = world.training.first;
-    for (int worker = 0; worker < workers; ++worker) {
-      world.own[worker] = drawn();
-      for (std::size_t i = 0; i < before.size(); ++i) before[i] += world.own[worker][i];
-    }
-    const std::vector<double> first = world.training.first;
+    for (int worker = 0; worker < workers; ++worker) world.own[worker] = drawn_values(numbers);
+    const std::vector<double> before = sum_of_all(world, first);
     ASSERT_TRUE(world.table.run()) << "no progress; seed " << number;
     world.take_last(0);
-    std::vector<double> after = world.table.held();
-    EXPECT_NE(after, first) << "the centre moves";
-    for (const auto& [worker, values] : world.own)
-      for (std::size_t i = 0; i < after.size(); ++i) after[i] += values[i];
-    for (std::size_t i = 0; i < after.size(); ++i)
-      EXPECT_NEAR(after[i], before[i], 1e-15 * 8 * workers) << "seed " << number;
+    EXPECT_NE(world.table.held(), first) << "the centre moves";
+    expect_constant_sum(world, before, number);
+  }
+}
+
+// A difference that a worker has taken off is in the centre, whichever servers end.
+TEST(Elastic, NothingIsLostBetweenCentreAndWorkersWhereServersEnd) {
+  for (int number = 0; number < worlds_of(60); ++number) {
+    SeededNumbers numbers(seed(3070000 + static_cast<std::uint64_t>(number)));
+    const std::vector<double> first = drawn_values(numbers);
+    ElasticWorld world(0.3, 0, 3, 8, first, kBadWeather, numbers.next(),
+                       drawn_times(numbers.next()), 2 + number % 2);
+    plan_troubles(world.table, numbers, {.kills = 3, .moves = 1, .suspicions = number % 2});
+    for (int worker = 0; worker < 3; ++worker) world.own[worker] = drawn_values(numbers);
+    const std::vector<double> before = sum_of_all(world, first);
+    ASSERT_TRUE(world.table.run(20s)) << "no progress; seed " << number;
+    EXPECT_EQ(complaint_of_chains(world.table), "") << "seed " << number;
+    world.take_last(0);
+    expect_constant_sum(world, before, number);
   }
 }
 
