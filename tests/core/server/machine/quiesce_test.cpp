@@ -72,7 +72,10 @@ TEST(Quiesce, EveryPushIsInTheValuesThatWereReadWhenAllWereQuiet) {
       SeededNumbers numbers(seed(2990000 + static_cast<std::uint64_t>(number)));
       PartialWorld world(synchrony, 3, numbers.next(), drawn_times(numbers.next()));
       world.training.quiesces = true;
-      world.training.is_over = [](const TableRead& read) { return read.clock >= 3 + read.worker; };
+      // They push 3, 4 and 7 times, so that steps of three pushes leave some over.
+      world.training.is_over = [](const TableRead& read) {
+        return read.clock >= 3 + read.worker * read.worker;
+      };
       ASSERT_TRUE(world.run()) << synchrony << ", " << number;
       for (const TableRead& read : last_reads(world.training)) ASSERT_EQ(read.values, world.held);
       for (const TableRead& read : world.training.reads) {

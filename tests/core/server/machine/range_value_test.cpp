@@ -140,5 +140,28 @@ TEST(RangeValue, AnElasticRangeAnswersWithWhatItWasMovedByAlsoOnAnotherReplica) 
   }
 }
 
+// By lambda 1 a gradient g that belongs to other values would get g^2 times the difference.
+TEST(RangeValue, AfterAMomentAtWhichAllWereQuietGradientsBelongToItsValues) {
+  const TableShape shape = shape_of({.name = "w",
+                                     .elements = 1,
+                                     .dtype = Dtype::f64,
+                                     .synchrony = "dc_asgd:lambda=1",
+                                     .rule = "sgd:rate=1"},
+                                    {{0, 1}, {2}})
+                               .value();
+  RangeValue value(shape, 0);
+  value.assign(std::vector<std::byte>(sizeof(double)));
+  for (const int worker : {0, 1}) value.row_for(worker, 1, 0);
+  value.take(gradient_of(0, 4, 1, 0));
+  EXPECT_EQ(only_element(value), -2) << "half of all weights";
+  RangeValue without_rest = value;
+  for (const int worker : {0, 1}) value.quiesce(worker);
+  value.wake();
+  value.take(gradient_of(1, 6, 1, 0));
+  EXPECT_EQ(only_element(value), -2 - 6 / 2.0);
+  without_rest.take(gradient_of(1, 6, 1, 0));
+  EXPECT_EQ(only_element(without_rest), -2 - (6 + 36 * -2) / 2.0);
+}
+
 }  // namespace
 }  // namespace paceline::server
