@@ -300,12 +300,12 @@ TEST(Servers, ParametersThatTheyKeepHaveTheSameBitsUnderAllThatWaitsForAll) {
 
 // The workers end with one model, whose parameters the example compares.
 TEST(Servers, ParametersThatTheyKeepAreOneModelInTheEndWhoeverWaitsForWhom) {
-  for (const auto& [transport, synchrony] : std::vector<std::pair<std::string, std::string>>{
-           {"tcp", "asp:update=worker"},
-           {"shm", "backup_workers"},
-           {"shm", "staleness_aware:softsync=2"},
-           {"tcp", "dc_asgd:variant=adaptive"},
-           {"shm", "elastic:centre=server,period=2"}})
+  for (const auto& [transport, synchrony] :
+       std::vector<std::pair<std::string, std::string>>{{"tcp", "asp:update=worker"},
+                                                        {"shm", "backup_workers"},
+                                                        {"shm", "staleness_aware:softsync=2"},
+                                                        {"tcp", "dc_asgd:variant=adaptive"},
+                                                        {"shm", "elastic:centre=server,period=2"}})
     EXPECT_NE(parameters_after({"--servers", "2", "--transport", transport},
                                {"--synchrony", synchrony, "--pace", "5", "--slow", "drawn:3"}),
               "")

@@ -64,7 +64,7 @@ TEST(StalenessAware, ByThePaperOneMissedVersionCostsNothing) {
 
 // Workers that go on at once, and compute for times that are drawn anew each time.
 TEST(StalenessAware, PushesOfSoftsyncMissTheStepsOfAllOthersInTheMean) {
-  constexpr std::int64_t kWorkers = 30, kPushes = 12001;
+  constexpr std::int64_t kWorkers = 30, kPushes = 6001;
   for (const std::int64_t steps : {1, 5, 15, 30}) {
     const std::uint64_t seed_of = seed(3020000 + static_cast<std::uint64_t>(steps));
     RoundRobinWorld world =
