@@ -19,6 +19,7 @@
 namespace paceline::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -299,12 +300,26 @@ TEST(Servers, ParametersThatTheyKeepHaveTheSameBitsUnderAllThatWaitsForAll) {
 
 // The workers end with one model, whose parameters the example compares.
 TEST(Servers, ParametersThatTheyKeepAreOneModelInTheEndWhoeverWaitsForWhom) {
-  for (const auto& [transport, synchrony] : std::vector<std::pair<std::string, std::string>>{
-           {"tcp", "asp:update=worker"}, {"shm", "backup_workers"}})
+  for (const auto& [transport, synchrony] :
+       std::vector<std::pair<std::string, std::string>>{{"tcp", "asp:update=worker"},
+                                                        {"shm", "backup_workers"},
+                                                        {"shm", "staleness_aware:softsync=2"},
+                                                        {"tcp", "dc_asgd:variant=adaptive"},
+                                                        {"shm", "elastic:centre=server,period=2"}})
     EXPECT_NE(parameters_after({"--servers", "2", "--transport", transport},
                                {"--synchrony", synchrony, "--pace", "5", "--slow", "drawn:3"}),
               "")
         << synchrony;
+}
+
+TEST(Servers, ASynchronyThatNeedsToKnowEachPullIsRefusedBesideReplicas) {
+  const auto finished =
+      run(paceline_run({"-n", "2", "--servers", "2", "--replicas", "2"},
+                       {binary("fashion_mnist"), "--model", "linear", "--synchrony", "dc_asgd"}));
+  EXPECT_EQ(finished.exit_code, 2);
+  EXPECT_THAT(finished.error,
+              AllOf(HasSubstr("dc_asgd"), HasSubstr("only one of the 2 replicas of a range knows"),
+                    HasSubstr("--replicas 1")));
 }
 
 TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {

@@ -123,7 +123,7 @@ class Table::Impl {
   }
 
   void check_state(const RuleState& state) const {
-    const auto slots = static_cast<std::size_t>(shape.rule.entry.slots);
+    const std::size_t slots = shape.slots();
     const std::size_t bytes = shape.spec.elements * shape.element_bytes();
     const auto fits = [&](const auto& slot) { return slot.size() == bytes; };
     PACELINE_CHECK((state.slots.empty() || state.slots.size() == slots) &&

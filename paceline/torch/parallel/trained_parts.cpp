@@ -75,7 +75,7 @@ void require(bool is_in_range, const char* option, const std::string& value, con
 // Ranks that share sequences are one replica, whose parameters must be the same in each step.
 void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony) {
   auto choice = strategy::parse_strategy(synchrony);
-  if (mesh.size("cp") == 1 || !choice || !choice->strategy.on_servers) return;
+  if (mesh.size("cp") == 1 || !choice || !choice->on_servers()) return;
   throw_misuse(
       "DataParallel: the mesh has an axis cp, whose ranks share sequences, and synchrony '" +
       synchrony +

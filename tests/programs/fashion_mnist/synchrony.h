@@ -10,13 +10,15 @@
 
 // REQUIRES: DataParallel takes this synchrony.
 inline bool keeps_parameters_on_servers(const std::string& synchrony) {
-  return paceline::strategy::parse_strategy(synchrony).value().strategy.on_servers;
+  return paceline::strategy::parse_strategy(synchrony).value().on_servers();
 }
 
 // Whether workers make as many steps as each other.
 inline bool makes_equal_steps(const std::string& synchrony) {
   const std::string name = synchrony.substr(0, synchrony.find(':'));
-  return name != "async_gossip" && name != "asp" && name != "backup_workers" && name != "timeout";
+  const bool is_centre_on_server = synchrony.find("centre=server") != std::string::npos;
+  return name != "async_gossip" && name != "asp" && name != "staleness_aware" &&
+         name != "dc_asgd" && name != "backup_workers" && name != "timeout" && !is_centre_on_server;
 }
 
 // Makes a step; again, if servers dropped what it pushed, so that no batch is lost. Returns the

@@ -10,6 +10,8 @@
 // `synchrony`.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -30,6 +32,18 @@ inline constexpr int kWindow = 8;
 // The fate of a push whose step has closed without it.
 enum class Late : std::uint8_t { drop, apply_late, fold_into_next };
 
+// How the rate of an update falls with its staleness t: not at all, to 1 / (t + 1), or to 1 / t.
+enum class StaleRate : std::uint8_t { full, damped, paper };
+
+// How a gradient that was made at older values is brought to those which it changes:
+// g + lambda g^2 (now - then). Adaptive: lambda is divided by the root of the mean square of g.
+struct Compensation {
+  double lambda = 0;
+  bool is_adaptive = false;
+  double decay = 0;  // of the mean square
+  bool operator==(const Compensation&) const = default;
+};
+
 struct Pacing {
   // The pushes of one stamp make up a step, which is applied as a whole. Otherwise each push is
   // applied when it may be seen, whether others of its stamp have come or not.
@@ -44,6 +58,13 @@ struct Pacing {
   std::optional<machine::Time> wait;  // how long a step waits for other pushes after its first
   int quorum = 1;                     // with `wait`: no step has fewer pushes
   Late late = Late::drop;
+  // These need updates that are shown on arrival, and no steps:
+  StaleRate stale_rate = StaleRate::full;
+  int softsync = 0;  // n: a step has the next floor(workers / n) pushes; 0: each push is one
+  std::optional<Compensation> compensation = {};
+  // The table is a centre: a push is a worker's own values, which this share of their difference
+  // from the centre is added to; and a row is that difference.
+  std::optional<double> elastic = {};
 
   // A worker goes on at the step that it has read, not at the one after its own push.
   bool skips_steps() const { return spare > 0 || wait; }
@@ -52,10 +73,23 @@ struct Pacing {
   std::int64_t least_clock(std::int64_t clock) const {
     return lead == kAnyLead ? kAnyClock : clock - lead;
   }
+  // A push is added to the values as it is, or what becomes of it.
+  bool adds() const { return worker_updates || elastic; }
+  // Arrays as large as the table that are kept behind those of the rule's state.
+  int slots() const { return compensation && compensation->is_adaptive ? 1 : 0; }
+  // A server must know what each worker pulled last, which other servers do not.
+  bool remembers_pulls() const { return compensation.has_value(); }
   // Updates with a lower stamp are seen in rows, where the lowest clock of all workers is `lowest`.
   std::int64_t shown_below(std::int64_t lowest) const {
     return shows_on_arrival || lead == kAnyLead ? kAnyLead : lowest + lead;
   }
+  // The pushes of a step among so many workers, where softsync makes steps of them.
+  std::size_t pushes_in_step(std::size_t workers) const {
+    const auto steps = static_cast<std::size_t>(softsync);
+    return steps == 0 ? 1 : std::max<std::size_t>(1, workers / steps);
+  }
+  // The share of its rate by which an update steps that had not read the last `staleness` versions.
+  double share_of_rate(std::uint64_t staleness) const;
 };
 
 struct Consistency {
@@ -64,6 +98,8 @@ struct Consistency {
   std::string_view reference;
   std::vector<Setting> settings = {};
   Pacing (*pacing)(const Settings&) = nullptr;
+  // Workers push gradients, or what they have changed; false: what a strategy of this name pushes.
+  bool is_strategy = true;
 };
 
 std::vector<Consistency> built_in_consistencies();  // sorted by name
@@ -77,9 +113,9 @@ inline Pacing pacing_of(const ConsistencyChoice& choice) {
   return choice.entry.pacing(choice.settings);
 }
 
-// Whether this number of workers can be paced so. A failure (misuse) names the setting and both
-// numbers.
-Result<> check_pacing(const Pacing& pacing, int workers);
+// Whether this number of workers can be paced so, on so many servers for each range. A failure
+// (misuse) names the setting and both numbers.
+Result<> check_pacing(const Pacing& pacing, int workers, int replicas = 1);
 
 // The setting of the models in which a worker may step its own copy: update=server or worker.
 Setting update_setting();

@@ -28,6 +28,10 @@ class RangeChain {
              bool is_fresh);
 
   const RangeState& state() const { return state_; }
+  // The row for a worker's pull.
+  RangeValue::View row_for(int reader, std::uint32_t pull, std::int64_t least) {
+    return state_.row_for(reader, pull, least);
+  }
   const Chain& chain() const { return chain_; }
   bool is_head() const { return chain_.is_head(own_) && has_state_; }
   bool is_tail() const { return chain_.is_tail(own_) && has_state_; }

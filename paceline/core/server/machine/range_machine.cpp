@@ -118,7 +118,7 @@ void RangeMachine::assign(int from, const Packet& packet) {
                     "elements, dtype, synchrony, rule, parts or members differ",
                     from));
   const std::size_t elements = shape_->ranges[range_].elements;
-  const auto slots = static_cast<std::size_t>(shape_->rule.entry.slots);
+  const std::size_t slots = shape_->slots();
   if (packet.count > 0 && packet.count != elements && packet.count != elements * (1 + slots))
     return fail(fmt::format("member {} gave {} first values for a range of {}", from, packet.count,
                             elements));
@@ -436,7 +436,7 @@ void RangeMachine::answer_pulls() {
                                           : shape_->pacing.by_steps ||
                                                 members().at(member).decided >= reader.pull->own;
     if (!has_own) continue;
-    const RangeValue::View view = value().view(reader.pull->least);
+    const RangeValue::View view = chain_.row_for(member, reader.pull->number, reader.pull->least);
     send(member, {.kind = PacketKind::row,
                   .flags = reader.pull->number,
                   .sequence = value().own(member),

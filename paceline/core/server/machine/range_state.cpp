@@ -130,7 +130,7 @@ std::string RangeState::complaint_of_pushes(const RangeEntry& entry) const {
 
 std::string RangeState::complaint_of_values(const RangeEntry& entry) const {
   const std::size_t bytes = shape_->ranges[range_].elements * shape_->element_bytes();
-  const auto slots = static_cast<std::size_t>(shape_->rule.entry.slots);
+  const std::size_t slots = shape_->slots();
   const bool is_assigned = entry.kind == EntryKind::assign;
   if (is_assigned && (has_values_ || entry.clock < 0 || entry.clock > RuleState::kMostSteps))
     return "has first values where there are some, or a state of too many steps";

@@ -41,6 +41,10 @@ class RangeState {
   bool has_left(int worker) const { return gone_.contains(worker); }  // and never comes again
   bool has_values() const { return has_values_; }                     // first ones
   bool is_waking() const;  // members may not have the values of the last quiet moment
+  // See RangeValue; it is no change of what the replicas share.
+  RangeValue::View row_for(int reader, std::uint32_t pull, std::int64_t least) {
+    return value_.row_for(reader, pull, least);
+  }
   // Late pushes that count in the open step.
   const std::vector<Push>& folded() const { return folded_; }
 

@@ -16,20 +16,25 @@ constexpr std::size_t kMostStepWeights = 1024;
 RangeValue::RangeValue(const TableShape& shape, std::size_t range)
     : shape_(&shape),
       value_(shape.ranges[range].elements * shape.element_bytes()),
-      slots_(static_cast<std::size_t>(shape.rule.entry.slots),
-             std::vector<std::byte>(value_.size())) {
-  for (const int worker : shape.members.workers) clocks_[worker] = 0;
+      slots_(shape.slots(), std::vector<std::byte>(value_.size())) {
+  for (const int worker : shape.members.workers) join(worker);
 }
 
 void RangeValue::assign(Bytes values, std::int64_t steps) {
   const Bytes first = values.first(value_.size());
   value_.assign(first.begin(), first.end());
   rule_steps_ = steps;
+  if (shape_->pacing.compensation) compensation_.begin(value_);
   for (auto& slot : slots_) {
     values = values.subspan(value_.size());
     if (values.empty()) return;
     slot.assign(values.begin(), values.begin() + std::ssize(value_));
   }
+}
+
+void RangeValue::join(int worker) {
+  clocks_.emplace(worker, clock());
+  if (shape_->pacing.elastic) differences_.try_emplace(worker, value_.size());
 }
 
 void RangeValue::raise(int worker, std::int64_t clock) {
@@ -45,6 +50,8 @@ void RangeValue::leave(int worker) {
   said_.erase(worker);
   quiet_.erase(worker);
   readers_.erase(worker);
+  compensation_.leave(worker);
+  differences_.erase(worker);
   if (!shape_->pacing.by_steps) show();
 }
 
@@ -58,6 +65,7 @@ void RangeValue::wake() {
     const std::int64_t highest = clock();
     for (auto& [worker, own] : clocks_) own = highest;
   }
+  if (shape_->pacing.compensation) compensation_.begin(value_);
   quiet_.clear();
 }
 
@@ -122,6 +130,7 @@ void RangeValue::take(Push push) {
 
 // Updates of one stamp are one sum; stamps follow each other.
 void RangeValue::show() {
+  if (shape_->pacing.softsync > 0) return show_together();
   const std::int64_t edge = shape_->pacing.shown_below(clock());
   const auto kept = std::ranges::stable_partition(
       waiting_, [&](const Push& push) { return push.facts.stamp >= edge; });
@@ -134,16 +143,72 @@ void RangeValue::show() {
     const auto last = std::find_if(first, shown.end(), [&](const Push& push) {
       return push.facts.stamp != first->facts.stamp;
     });
-    std::vector<Push> of_one_stamp(std::make_move_iterator(first), std::make_move_iterator(last));
-    std::vector<PushFacts> facts;
-    for (const Push& push : of_one_stamp) facts.push_back(push.facts);
-    // A weight counts with its update, so that it does not matter who pushes ahead of a reader.
-    for (const PushFacts& push : facts) weights_[push.worker] = push.weight;
-    const std::vector<double> settings = of_one_stamp.front().settings;
-    update(facts, combined(std::move(of_one_stamp), total_of(weights_)), settings);
-    std::erase_if(weights_, [&](const auto& one) { return !has(one.first); });
+    apply({std::make_move_iterator(first), std::make_move_iterator(last)});
     first = last;
   }
+}
+
+// Those that have come first are one sum, whatever their stamps; also fewer, when no more can come.
+void RangeValue::show_together() {
+  const std::size_t needed = shape_->pacing.pushes_in_step(clocks_.size());
+  while (waiting_.size() >= needed || (are_all_quiet() && !waiting_.empty())) {
+    const auto end =
+        waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(needed, waiting_.size()));
+    std::vector<Push> step(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(end));
+    waiting_.erase(waiting_.begin(), end);
+    std::ranges::sort(step, {}, [](const Push& push) {
+      return std::tie(push.facts.worker, push.facts.sequence);
+    });
+    apply(std::move(step));
+  }
+}
+
+// These updates are one.
+void RangeValue::apply(std::vector<Push> pushes) {
+  std::vector<PushFacts> facts;
+  for (const Push& push : pushes) facts.push_back(push.facts);
+  // A weight counts with its update, so that it does not matter who pushes ahead of a reader.
+  for (const PushFacts& push : facts) weights_[push.worker] = push.weight;
+  std::vector<double> settings = pushes.front().settings;
+  for (Push& push : pushes) adapt(push);
+  if (shape_->pacing.stale_rate != StaleRate::full) slow_down(pushes, settings);
+  update(facts, combined(std::move(pushes), total_of(weights_)), settings);
+  std::erase_if(weights_, [&](const auto& one) { return !has(one.first); });
+}
+
+// Turns a push into the update that it is, if that follows from the values that it finds.
+void RangeValue::adapt(Push& push) {
+  const Pacing& pacing = shape_->pacing;
+  const Dtype dtype = shape_->spec.dtype;
+  if (pacing.compensation) {
+    const auto mean_square = pacing.slots() > 0 ? MutableBytes(slots_.back()) : MutableBytes();
+    compensation_.compensate(*pacing.compensation, dtype, push.facts.worker, push.values, value_,
+                             mean_square);
+  }
+  if (!pacing.elastic) return;
+  std::vector<std::byte> centre = value_;
+  scale(dtype, centre, -1);
+  reduce(ReduceOp::sum, dtype, push.values, centre, push.values);
+  scale(dtype, push.values, *pacing.elastic);
+  if (has(push.facts.worker)) differences_[push.facts.worker] = push.values;
+}
+
+// Each update has a rate of its own. Their sum is made by the mean of these, in which each weighs as
+// much more or less.
+void RangeValue::slow_down(std::vector<Push>& pushes, std::vector<double>& settings) const {
+  std::vector<double> rates;
+  double weight = 0, slowed = 0;
+  for (const Push& push : pushes) {
+    rates.push_back(shape_->pacing.share_of_rate(staleness_of(push.facts)));
+    weight += push.facts.weight;
+    slowed += push.facts.weight * rates.back();
+  }
+  const bool are_alike = std::ranges::count(rates, rates.front()) == std::ssize(rates);
+  const double mean = are_alike || weight <= 0 ? rates.front() : slowed / weight;
+  const auto& known = shape_->rule.entry.settings;
+  const auto rate = std::ranges::find(known, "rate", &Setting::name);
+  settings[static_cast<std::size_t>(rate - known.begin())] *= mean;
+  for (std::size_t i = 0; i < pushes.size(); ++i) pushes[i].facts.weight *= rates[i] / mean;
 }
 
 // Workers that have said no weight yet count as the mean of those that have.
@@ -159,7 +224,12 @@ void RangeValue::note_applied(const PushFacts& push) {
   own_[push.worker] = std::max(own_[push.worker], push.sequence);
   Reader& reader = readers_[push.worker];
   ++reader.applied;
-  reader.staleness = version() - std::min(push.read, version());
+  reader.staleness += staleness_of(push);
+}
+
+// The versions before its own that its worker had not read.
+std::uint64_t RangeValue::staleness_of(const PushFacts& push) const {
+  return version() - std::min(push.read, version());
 }
 
 // If nothing counts, nothing moves.
@@ -169,7 +239,8 @@ void RangeValue::update(std::span<const PushFacts> pushes, Bytes mean,
   ++updates_;
   if (mean.empty()) return;
   std::vector<std::byte*> slots;
-  for (auto& slot : slots_) slots.push_back(slot.data());
+  for (int i = 0; i < shape_->rule.entry.slots; ++i)
+    slots.push_back(slots_[static_cast<std::size_t>(i)].data());
   shape_->rule.entry.step({.dtype = shape_->spec.dtype,
                            .count = value_.size() / shape_->element_bytes(),
                            .value = value_.data(),
@@ -186,10 +257,20 @@ void RangeValue::keep_for_readers() {
 }
 
 RangeValue::View RangeValue::view(std::int64_t least) const {
-  if (!shape_->pacing.exact) return {clock(), value_};
+  if (!shape_->pacing.exact) return {clock(), version(), value_};
   const std::int64_t wanted = std::max<std::int64_t>(least, closed_steps_ - std::ssize(earlier_));
-  if (wanted >= closed_steps_) return {closed_steps_, value_};
-  return {wanted, earlier_[earlier_.size() - static_cast<std::size_t>(closed_steps_ - wanted)]};
+  if (wanted >= closed_steps_) return {closed_steps_, version(), value_};
+  return {wanted, static_cast<std::uint64_t>(wanted),
+          earlier_[earlier_.size() - static_cast<std::size_t>(closed_steps_ - wanted)]};
+}
+
+RangeValue::View RangeValue::row_for(int reader, std::uint32_t pull, std::int64_t least) {
+  View row = view(least);
+  if (shape_->pacing.elastic) row.values = differences_.at(reader);
+  if (!shape_->pacing.compensation) return row;
+  const auto& answered = compensation_.answer(
+      reader, {pull, row.clock, row.version, {row.values.begin(), row.values.end()}});
+  return {answered.clock, answered.version, answered.values};
 }
 
 std::uint64_t RangeValue::version() const {
@@ -207,8 +288,7 @@ double RangeValue::weight_of_all(int reader) const {
 RowFacts RangeValue::facts_for(int reader, const View& view) const {
   const auto found = readers_.find(reader);
   const Reader own = found == readers_.end() ? Reader{} : found->second;
-  const auto read = shape_->pacing.by_steps ? static_cast<std::uint64_t>(view.clock) : updates_;
-  return {read, own.applied, own.staleness, weight_of_all(reader)};
+  return {view.version, own.applied, own.staleness, weight_of_all(reader)};
 }
 
 std::vector<std::byte> RangeValue::values_and_state() const {

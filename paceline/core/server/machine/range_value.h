@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "paceline/core/server/machine/delay_compensation.h"
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/wire/packet.h"
 #include "paceline/core/server/wire/range_entry.h"
@@ -43,7 +44,7 @@ class RangeValue {
   // --- workers ---
 
   // A newcomer's clock begins with the range's, so that nothing goes on without it.
-  void join(int worker) { clocks_.emplace(worker, clock()); }
+  void join(int worker);
   void raise(int worker, std::int64_t clock);  // the newcomer tells where it goes on
   // Its pushes that were applied or wait to be seen stay.
   void leave(int worker);
@@ -82,10 +83,13 @@ class RangeValue {
   std::int64_t clock() const;
   struct View {
     std::int64_t clock = 0;
+    std::uint64_t version = 0;
     Bytes values;  // valid until the next update
   };
   // The values for a reader that needs this clock at least.
   View view(std::int64_t least) const;
+  // The row for the reader's pull of this number.
+  View row_for(int reader, std::uint32_t pull, std::int64_t least);
   // A row with this view tells the reader so.
   RowFacts facts_for(int reader, const View& view) const;
   // The values, then the slots of the rule's state, which has made rule_steps().
@@ -102,6 +106,11 @@ class RangeValue {
 
  private:
   void show();
+  void show_together();
+  void apply(std::vector<Push> pushes);
+  void adapt(Push& push);
+  void slow_down(std::vector<Push>& pushes, std::vector<double>& settings) const;
+  std::uint64_t staleness_of(const PushFacts& push) const;
   std::uint64_t version() const;
   void note_applied(const PushFacts& push);
   void update(std::span<const PushFacts> pushes, Bytes mean, std::span<const double> settings);
@@ -110,6 +119,7 @@ class RangeValue {
   void keep_for_readers();
   bool read_members(transport::WireReader& reader);
   bool read_history(transport::WireReader& reader);
+  bool read_differences(transport::WireReader& reader);
 
   struct Reader {
     std::uint64_t applied = 0, staleness = 0;  // as RowFacts tell
@@ -132,6 +142,8 @@ class RangeValue {
   std::deque<std::vector<std::byte>> earlier_;  // exact: the values before the last steps
   // For other pacing:
   std::vector<Push> waiting_;  // to be seen
+  DelayCompensation compensation_;
+  std::map<int, std::vector<std::byte>> differences_;  // elastic, by worker: of its last push
 };
 
 }  // namespace paceline::server

@@ -103,6 +103,7 @@ void RangeValue::write(WireWriter& writer) const {
   for (const auto& values : earlier_) writer.raw(values);
   write_count(writer, waiting_.size());
   for (const Push& push : waiting_) write_push(push, writer);
+  for (const auto& [worker, difference] : differences_) writer.raw(difference);
 }
 
 bool RangeValue::read(WireReader& reader) {
@@ -149,8 +150,18 @@ bool RangeValue::read_history(WireReader& reader) {
     if (!read_bytes(reader, values)) return false;
   if (!read_count(reader, kEntryHeader, count)) return false;
   waiting_.assign(count, {});
-  return std::ranges::all_of(waiting_,
-                             [&](Push& push) { return read_push(reader, value_.size(), push); });
+  const bool has_waiting = std::ranges::all_of(
+      waiting_, [&](Push& push) { return read_push(reader, value_.size(), push); });
+  return has_waiting && read_differences(reader);
+}
+
+// Each worker has one.
+bool RangeValue::read_differences(WireReader& reader) {
+  differences_.clear();
+  if (!shape_->pacing.elastic) return true;
+  return std::ranges::all_of(clocks_, [&](const auto& one) {
+    return read_bytes(reader, differences_.try_emplace(one.first, value_.size()).first->second);
+  });
 }
 
 }  // namespace paceline::server

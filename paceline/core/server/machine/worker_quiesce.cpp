@@ -16,8 +16,7 @@ Actions WorkerMachine::quiesce() {
   ++pull_;
   rows_missing_ = sides_.size();
   state_.steps = 0;
-  state_.slots.assign(static_cast<std::size_t>(shape_.rule.entry.slots),
-                      std::vector<std::byte>(values_.size()));
+  state_.slots.assign(shape_.slots(), std::vector<std::byte>(values_.size()));
   for (std::size_t range = 0; range < sides_.size(); ++range) {
     sides_[range].awaits_row = kAnyClock;
     ask(range);
@@ -54,7 +53,13 @@ void WorkerMachine::became_quiet(std::size_t range, const Packet& packet) {
 void WorkerMachine::note(std::size_t range, const RowFacts& facts) {
   sides_[range].row_version = facts.version;
   if (range > 0) return;
-  if (facts.applied > facts_.applied) staleness_[facts.staleness] += facts.applied - facts_.applied;
+  if (facts.applied > facts_.applied) {
+    // A row with several new updates tells their staleness as a sum.
+    const std::uint64_t updates = facts.applied - facts_.applied;
+    const std::uint64_t missed = facts.staleness - facts_.staleness, more = missed % updates;
+    staleness_[missed / updates] += updates - more;
+    if (more > 0) staleness_[missed / updates + 1] += more;
+  }
   facts_ = facts;
 }
 

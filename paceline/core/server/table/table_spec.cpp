@@ -88,11 +88,14 @@ std::set<int> TableMembers::all() const {
 std::size_t TableShape::bytes_on(int member) const {
   std::size_t elements = std::ranges::binary_search(members.workers, member) ? spec.elements : 0;
   const std::size_t earlier = pacing.exact ? static_cast<std::size_t>(pacing.lead) : 0;
+  const std::size_t workers = members.workers.size();
+  const std::size_t of_workers = pacing.remembers_pulls() ? workers + 1
+                                 : pacing.elastic         ? workers
+                                                          : 0;
   const std::vector<Chain> all = chains();
   for (std::size_t range = 0; range < ranges.size(); ++range)
     if (all[chain_of(range)].has(member))
-      elements +=
-          ranges[range].elements * (1 + static_cast<std::size_t>(rule.entry.slots) + earlier);
+      elements += ranges[range].elements * (1 + slots() + earlier + of_workers);
   return elements * element_bytes();
 }
 
@@ -153,12 +156,13 @@ Result<TableShape> shape_of(const TableSpec& spec, const TableMembers& members) 
   const auto consistency = parse_consistency(spec.synchrony);
   if (!consistency) return refused(consistency.error().what);
   const Pacing pacing = pacing_of(consistency.value());
-  const auto checked = check_pacing(pacing, static_cast<int>(members.workers.size()));
+  const auto checked =
+      check_pacing(pacing, static_cast<int>(members.workers.size()), spec.replicas);
   if (!checked) return refused(checked.error().what);
-  if (pacing.worker_updates != rule->entry.sums)
+  if (pacing.adds() != rule->entry.sums)
     return refused(
         fmt::format("its rule is {} and its synchrony {}: the rule add goes with "
-                    "update=worker, every other one with update=server",
+                    "update=worker and with elastic, every other one with update=server",
                     rule->entry.name, spec.synchrony));
   auto ranges = partition(spec.elements, static_cast<int>(members.servers.size()),
                           spec.part_bytes / size_of(spec.dtype));

@@ -49,6 +49,8 @@ struct TableShape {
   std::vector<TableRange> ranges;
 
   std::size_t element_bytes() const { return size_of(spec.dtype); }
+  // Arrays of the rule's state, and of what the pacing keeps behind them.
+  std::size_t slots() const { return static_cast<std::size_t>(rule.entry.slots + pacing.slots()); }
   int server_of(std::size_t range) const {  // the first one in the beginning: its member number
     return members.servers[chain_of(range)];
   }
@@ -62,7 +64,7 @@ struct TableShape {
   std::vector<std::byte> gathered(std::size_t range, Bytes table) const;
   void scatter(std::size_t range, Bytes elements, MutableBytes table) const;
   // Bytes that the member holds of it: a worker all elements, a server its ranges, with the state
-  // of the rule and the values of earlier steps.
+  // of the rule, the values of earlier steps and what it keeps of each worker.
   std::size_t bytes_on(int member) const;
   // Equal on members that mean the same table.
   std::uint64_t fingerprint() const;

@@ -55,7 +55,7 @@ enum class Lack : std::uint8_t { nothing, first_values, push, quiesce };
 struct RowFacts {
   std::uint64_t version = 0;    // steps by which the values were made
   std::uint64_t applied = 0;    // updates of the reader in them
-  std::uint64_t staleness = 0;  // of the newest of these: versions that its worker had not read
+  std::uint64_t staleness = 0;  // of all these together: versions that the reader had not read
   double weight = 0;            // of all workers: of the last step, or of the updates that are seen
   bool operator==(const RowFacts&) const = default;
 };

@@ -57,6 +57,9 @@ class LocalMethod {
 
   // Figures of the last exchange and of all so far.
   virtual replica::ExchangeReport report() const = 0;
+  // Adds to the report of a step that has ended what servers told, and how long they took, if the
+  // method exchanges with them.
+  virtual void report_servers(StepReport& report) const { static_cast<void>(report); }
 };
 
 }  // namespace paceline::strategy

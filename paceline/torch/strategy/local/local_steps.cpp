@@ -75,6 +75,7 @@ StepOutcome LocalSteps::end_step(PerParameterOptimizers* updates) {
 void LocalSteps::stepped(const Optimizers& optimizers, double) {
   const at::NoGradGuard no_grad;
   communicating([&] { method_->after_update(optimizers); });
+  method_->report_servers(current());
   end(method_->report());
 }
 

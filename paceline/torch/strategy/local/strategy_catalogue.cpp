@@ -28,6 +28,11 @@ std::string StrategyChoice::text() const {
   return std::string(strategy.name) + (values.empty() ? "" : ":" + values);
 }
 
+bool StrategyChoice::on_servers() const {
+  return strategy.on_servers ||
+         (strategy.needs_servers != nullptr && strategy.needs_servers(settings));
+}
+
 Result<StrategyChoice> parse_strategy(std::string_view text) {
   auto choice = parse_named("synchrony", text, strategies());
   if (!choice) return choice.error();

@@ -55,7 +55,9 @@ struct Strategy {
   std::vector<Traffic> (*traffic)(const Settings&, const TrafficModel&) = nullptr;
   // Nothing: they fit. A failure (misuse) names the settings, the number of ranks and the remedy.
   Result<> (*check)(const Settings&, int ranks) = nullptr;  // nullptr: all fit
-  bool on_servers = false;  // servers of the job hold the parameters
+  bool on_servers = false;  // servers of the job hold the parameters, whatever the settings
+  // With these settings they hold what replicas are drawn to; nullptr: never.
+  bool (*needs_servers)(const Settings&) = nullptr;
   // Steps close without some ranks; then those that stand still may hold up the others for ever.
   bool closes_without_some = false;
 };
@@ -69,6 +71,8 @@ struct StrategyChoice {
   Strategy strategy;
   Settings settings;
   std::string text() const;  // "local_sgd:period=8,momentum=keep", with all settings
+  // The job must have servers, and all its workers push to them.
+  bool on_servers() const;
 };
 // Parses "NAME" or "NAME:SETTING=VALUE,SETTING=VALUE". A failure (misuse) says what is wrong and
 // lists the valid names.

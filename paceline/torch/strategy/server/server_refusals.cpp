@@ -5,6 +5,7 @@
 #include <string>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/job/server_words.h"
 #include "paceline/torch/bridge/bridge.h"
 
 namespace paceline::strategy {
@@ -22,8 +23,8 @@ Job& job_that_serves(const server::ConsistencyChoice& choice, const StrategyCont
     refuse(c10::str("has all ", job->world_size(), " workers push to one table, and the group has ",
                     ranks, " ranks"),
            "train among all workers of the job, or take another synchrony");
-  if (const auto fits = server::check_pacing(server::pacing_of(choice), ranks); !fits)
-    throw_misuse(c10::str("synchrony '", choice.text(), "': ", fits.error().what));
+  const auto fits = server::check_pacing(server::pacing_of(choice), ranks, job::replicas_of(*job));
+  if (!fits) throw_misuse(c10::str("synchrony '", choice.text(), "': ", fits.error().what));
   if (!context.parts.sparse.empty())
     refuse(c10::str("does not go with the sparse gradients of '", context.parts.sparse.front().name,
                     "'"),

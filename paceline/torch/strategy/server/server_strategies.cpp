@@ -1,5 +1,5 @@
-// Each model of consistency of tables on servers (core/server/consistency) is a strategy too: its
-// name, summary, reference and settings are the model's.
+// Each model of consistency of tables on servers (core/server/consistency) to which gradients or
+// changes are pushed is a strategy too: its name, summary, reference and settings are the model's.
 #include <memory>
 
 #include "paceline/core/server/server.h"
@@ -34,7 +34,7 @@ Strategy on_servers(const server::Consistency& consistency) {
 std::vector<Strategy> server_strategies() {
   std::vector<Strategy> all;
   for (const server::Consistency& one : server::built_in_consistencies())
-    all.push_back(on_servers(one));
+    if (one.is_strategy) all.push_back(on_servers(one));
   return all;
 }
 

@@ -12,6 +12,7 @@
 #include "paceline/core/job/job_extension.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/strategy/server/server_refusals.h"
+#include "paceline/torch/strategy/server/table_report.h"
 
 namespace paceline::strategy {
 
@@ -254,13 +255,7 @@ void ServerSynchrony::open_table() {
 }
 
 void ServerSynchrony::end_report() {
-  const server::TableFigures figures = table_->figures();
-  ServerReport& report = current().servers;
-  report = {.version = static_cast<std::int64_t>(figures.version),
-            .used = static_cast<std::int64_t>(figures.used),
-            .dropped = static_cast<std::int64_t>(figures.dropped)};
-  for (const auto& [staleness, count] : figures.staleness)
-    report.staleness[static_cast<std::int64_t>(staleness)] = static_cast<std::int64_t>(count);
+  current().servers = report_of(table_->figures());
   end(exchange_);
 }
 
@@ -304,7 +299,8 @@ void ServerSynchrony::restore(const SavedSynchrony& saved) {
   try {
     const auto rule = saved.values.at("rule").get<std::string>();
     server::RuleState state{.steps = saved.values.at("steps").get<std::int64_t>()};
-    const int slots = rule.empty() ? 0 : server::parse_rule(rule).value().entry.slots;
+    const int slots =
+        rule.empty() ? 0 : server::parse_rule(rule).value().entry.slots + pacing_.slots();
     state.slots.assign(static_cast<std::size_t>(slots), std::vector<std::byte>(vector_.nbytes()));
     Weights weights;
     unpack_own(saved, kept_tensors(state, weights));

@@ -1,13 +1,15 @@
 // Elastic averaging: each replica and a common centre pull each other, and no replica is ever
 // replaced.
 // Zhang, Choromanska, LeCun, Deep Learning with Elastic Averaging SGD, NeurIPS 2015; the collective
-// form is that of torch-distlearn. With torch's Nesterov momentum it is EAMSGD.
+// form is that of torch-distlearn. With torch's Nesterov momentum it is EAMSGD. The centre may lie on
+// the job's servers: the asynchronous form (server/elastic_centre.h).
 #include <torch/torch.h>
 
 #include <utility>
 
 #include "paceline/torch/strategy/local/local_steps.h"
 #include "paceline/torch/strategy/local/period_setting.h"
+#include "paceline/torch/strategy/server/elastic_centre.h"
 
 namespace paceline::strategy::catalogue {
 namespace {
@@ -118,6 +120,10 @@ class Elastic final : public LocalMethod {
   replica::ExchangeReport report_;
 };
 
+bool has_centre_on_server(const Settings& settings) {
+  return settings.on("centre");
+}
+
 }  // namespace
 
 Strategy elastic() {
@@ -132,18 +138,32 @@ Strategy elastic() {
                     .most = 2,
                     .meaning = "share of its distance from the centre by which a replica is "
                                "pulled; auto: 0.9 / ranks",
-                    .may_be_auto = true}},
+                    .may_be_auto = true},
+                   {.name = "centre",
+                    .standard = 0,
+                    .meaning = "who holds the centre: all ranks, which exchange together, or the "
+                               "job's servers, with which each exchanges by itself",
+                    .whole = true,
+                    .words = {"ranks", "server"}}},
       .make =
           [](const Settings& settings, const StrategyContext& context) {
-            return local_steps("elastic", context, [&](LocalReplica& replica) {
-              return std::make_unique<Elastic>(replica, settings);
-            });
+            return local_steps("elastic", context,
+                               [&](LocalReplica& replica) -> std::unique_ptr<LocalMethod> {
+                                 if (has_centre_on_server(settings))
+                                   return elastic_centre(replica, context, settings);
+                                 return std::make_unique<Elastic>(replica, settings);
+                               });
           },
       .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
-        return {{.elements = model.elements,
-                 .every = settings["period"],
-                 .hidden = Traffic::Overlap::step}};
-      }};
+        Traffic one = {.elements = model.elements,
+                       .every = settings["period"],
+                       .hidden = Traffic::Overlap::step};
+        if (!has_centre_on_server(settings)) return {one};
+        one.operation = Operation::send;
+        one.peers = 1;
+        return {one, one};
+      },
+      .needs_servers = has_centre_on_server};
 }
 
 }  // namespace paceline::strategy::catalogue

@@ -19,8 +19,9 @@ TEST(Consistency, EveryModelIsChosenByItsNameAndByItsText) {
     EXPECT_EQ(parse_consistency(text).value().text(), text);
     EXPECT_FALSE(one.summary.empty());
   }
-  EXPECT_THAT(names, testing::ElementsAre("asp", "backup_workers", "bounded_delay", "bsp", "ssp",
-                                          "timeout"));
+  EXPECT_THAT(names,
+              testing::ElementsAre("asp", "backup_workers", "bounded_delay", "bsp", "dc_asgd",
+                                   "elastic", "ssp", "staleness_aware", "timeout"));
 }
 
 TEST(Consistency, ARowThatMayBeReadCanShowAllOwnUpdates) {
@@ -47,6 +48,17 @@ TEST(Consistency, StepsThatCloseWithoutSomeNeedOtherWorkers) {
   EXPECT_FALSE(check_pacing(pacing("backup_workers:spare=4"), 4));
   EXPECT_TRUE(check_pacing(pacing("timeout:quorum=4"), 4));
   EXPECT_FALSE(check_pacing(pacing("timeout:quorum=5"), 4));
+}
+
+TEST(Consistency, AStepOfSoftsyncHasAPushAtLeast) {
+  EXPECT_TRUE(check_pacing(pacing("staleness_aware:softsync=4"), 4));
+  const auto refused = check_pacing(pacing("staleness_aware:softsync=5"), 4);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().what, testing::HasSubstr("set softsync to at most 4"));
+  EXPECT_EQ(pacing("staleness_aware").pushes_in_step(30), 1u);
+  EXPECT_EQ(pacing("staleness_aware:softsync=1").pushes_in_step(30), 30u);
+  EXPECT_EQ(pacing("staleness_aware:softsync=7").pushes_in_step(30), 4u);
+  EXPECT_EQ(pacing("staleness_aware:softsync=7").pushes_in_step(3), 1u) << "others have left";
 }
 
 TEST(Consistency, TheDelayFitsTheWindowOfUnansweredPushes) {

@@ -5,6 +5,8 @@
 // paceline/core/server/machine/range_value_bytes.cpp.
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "tests/core/server/machine/chain_world.h"
 #include "tests/core/server/machine/partial_world.h"
 #include "tests/support/nightly.h"
@@ -80,8 +82,11 @@ TEST(Chains, BspHasTheBitsOfTheRunWithoutFaults) {
 TEST(Chains, WorkersThatAreQuietReadTheSameWhateverEnds) {
   for (int number = 0; number < worlds_of(150); ++number) {
     const std::uint64_t of_seed = seed(3480000 + static_cast<std::uint64_t>(number));
-    const char* const all[] = {"asp", "ssp:staleness=1", "bsp"};
-    QuadraticWorld world(all[number % 3], "adagrad:rate=0.1", Dtype::f64, 3, 3, of_seed,
+    const char* const all[] = {"asp", "ssp:staleness=1", "bsp", "staleness_aware:softsync=1",
+                               "elastic:alpha=0.3"};
+    const char* const synchrony = all[number % 5];
+    const bool adds = std::string_view(synchrony).starts_with("elastic");
+    QuadraticWorld world(synchrony, adds ? "add" : "adagrad:rate=0.1", Dtype::f64, 3, 3, of_seed,
                          kBadWeather, 5, 2 + number % 2);
     world.training.quiesces = true;
     SeededNumbers numbers(of_seed);
@@ -91,7 +96,7 @@ TEST(Chains, WorkersThatAreQuietReadTheSameWhateverEnds) {
     const auto& reads = world.training.reads;
     ASSERT_GE(reads.size(), 3U);
     for (std::size_t i = reads.size() - 3; i < reads.size(); ++i)
-      EXPECT_EQ(reads[i].values, world.table.held()) << all[number % 3] << " seed " << number;
+      EXPECT_EQ(reads[i].values, world.table.held()) << synchrony << " seed " << number;
   }
 }
 
@@ -123,15 +128,15 @@ TEST(Chains, ServersSendEachOtherTheMeanOfEachStepOnce) {
   for (const int replicas : {2, 3}) {
     machine::NetworkFaults calm;
     calm.loss = 1e-300;  // so that the members say again what may be lost, which is nothing
-    QuadraticWorld world("bsp", "sgd:rate=0.1", Dtype::f64, kWorkers, 3, seed(3540000), calm, kSteps,
-                         replicas);
+    QuadraticWorld world("bsp", "sgd:rate=0.1", Dtype::f64, kWorkers, 3, seed(3540000), calm,
+                         kSteps, replicas);
     std::map<std::uint32_t, std::uint64_t> bytes;  // by range
     world.table.chains->meddle_with_all([&](ChainServer& one) {
       one.say = [&](const machine::Actions& actions, machine::Time) {
         for (const machine::Action& action : actions) {
           const auto* const send = std::get_if<machine::Send>(&action);
-          if (send == nullptr || send->message.kind != static_cast<std::uint32_t>(
-                                                           server::ChainKind::forward))
+          if (send == nullptr ||
+              send->message.kind != static_cast<std::uint32_t>(server::ChainKind::forward))
             continue;
           auto packet = server::parse_chain_packet(send->message, 100).value();
           bytes[packet.range] += send->message.payload.size();

@@ -16,6 +16,8 @@ constexpr const char* kAll[] = {"bsp",
                                 "ssp:staleness=0",
                                 "ssp:staleness=2",
                                 "asp",
+                                "staleness_aware",
+                                "staleness_aware:softsync=1",
                                 "bounded_delay:steps=2",
                                 "bounded_delay:steps=2,exact=on",
                                 "backup_workers:spare=1",
@@ -63,13 +65,17 @@ TEST(Quiesce, BeforeFirstValuesIsMisuse) {
 
 // A step of ones is a mean, so the value at a mark is its update's share.
 TEST(Quiesce, EveryPushIsInTheValuesThatWereReadWhenAllWereQuiet) {
-  for (const char* synchrony : {"bsp", "ssp:staleness=2", "asp", "bounded_delay:steps=2",
-                                "timeout:milliseconds=20,late=apply_late"}) {
+  for (const char* synchrony :
+       {"bsp", "ssp:staleness=2", "asp", "staleness_aware:softsync=1", "bounded_delay:steps=2",
+        "timeout:milliseconds=20,late=apply_late"}) {
     for (int number = 0; number < worlds_of(20); ++number) {
       SeededNumbers numbers(seed(2990000 + static_cast<std::uint64_t>(number)));
       PartialWorld world(synchrony, 3, numbers.next(), drawn_times(numbers.next()));
       world.training.quiesces = true;
-      world.training.is_over = [](const TableRead& read) { return read.clock >= 3 + read.worker; };
+      // They push 3, 4 and 7 times, so that steps of three pushes leave some over.
+      world.training.is_over = [](const TableRead& read) {
+        return read.clock >= 3 + read.worker * read.worker;
+      };
       ASSERT_TRUE(world.run()) << synchrony << ", " << number;
       for (const TableRead& read : last_reads(world.training)) ASSERT_EQ(read.values, world.held);
       for (const TableRead& read : world.training.reads) {

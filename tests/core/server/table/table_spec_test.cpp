@@ -30,9 +30,10 @@ TEST(TableSpec, WhatMakesNoSenseIsRefusedWithTheTablesNameAndTheRemedy) {
   EXPECT_THAT(refusal_of(spec), HasSubstr("servers compute in f32 or f64"));
   spec = good;
   spec.synchrony = "sps";
-  EXPECT_THAT(refusal_of(spec), AllOf(HasSubstr("no synchrony 'sps'"),
-                                      HasSubstr("asp, backup_workers, bounded_delay, "
-                                                "bsp, ssp, timeout")));
+  EXPECT_THAT(refusal_of(spec),
+              AllOf(HasSubstr("no synchrony 'sps'"),
+                    HasSubstr("asp, backup_workers, bounded_delay, "
+                              "bsp, dc_asgd, elastic, ssp, staleness_aware, timeout")));
   spec.synchrony = "ssp:staleness=-1";
   EXPECT_THAT(refusal_of(spec), HasSubstr("staleness of ssp is a whole number from 0"));
   spec.synchrony = "backup_workers:spare=4";
@@ -43,6 +44,18 @@ TEST(TableSpec, WhatMakesNoSenseIsRefusedWithTheTablesNameAndTheRemedy) {
   EXPECT_THAT(refusal_of(spec), HasSubstr("the rule add goes with update=worker"));
   spec.rule = "add";
   EXPECT_EQ(refusal_of(spec), "");
+  spec.synchrony = "elastic";
+  EXPECT_EQ(refusal_of(spec), "");
+  spec.rule = "sgd";
+  EXPECT_THAT(refusal_of(spec), HasSubstr("the rule add goes with update=worker and with elastic"));
+  spec = good;
+  spec.synchrony = "staleness_aware:softsync=5";
+  EXPECT_THAT(refusal_of(spec), HasSubstr("set softsync to at most 4"));
+  spec.synchrony = "dc_asgd";
+  EXPECT_EQ(refusal_of(spec), "");
+  spec.replicas = 2;
+  EXPECT_THAT(refusal_of(spec), AllOf(HasSubstr("only one of the 2 replicas of a range knows"),
+                                      HasSubstr("--replicas 1")));
   spec = good;
   spec.name = std::string(1001, 'w');
   EXPECT_THAT(refusal_of(spec), HasSubstr("its name has 1001 characters, and may have 1000"));
@@ -71,6 +84,24 @@ TEST(TableSpec, AMemberThatHasNoMemoryForItsPartIsRefusedAndAnotherOneIsNot) {
   const auto refused = check_memory(shape, 5, {5999});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().what, HasSubstr("table 'w': its 1000 elements of f32 take "));
+}
+
+// Two servers of half a table each, which keep something of each of the four workers.
+TEST(TableSpec, WhatServersKeepOfEachWorkerIsCounted) {
+  const auto bytes = [](const char* synchrony, const char* rule) {
+    return shape_of({.name = "w",
+                     .elements = 1000,
+                     .synchrony = synchrony,
+                     .rule = rule,
+                     .part_bytes = 4},
+                    kFourAndTwo)
+        .value()
+        .bytes_on(4);
+  };
+  EXPECT_EQ(bytes("dc_asgd", "sgd"), 2000u * (2 + 5));
+  EXPECT_EQ(bytes("dc_asgd:variant=adaptive", "sgd"), 2000u * (2 + 1 + 5));
+  EXPECT_EQ(bytes("dc_asgd:lambda=0", "sgd"), bytes("asp", "sgd"));
+  EXPECT_EQ(bytes("elastic", "add"), 2000u * (1 + 4));
 }
 
 TEST(TableSpec, WhoHasNoMemoryForItsPartIsToldWhatLimitsIt) {

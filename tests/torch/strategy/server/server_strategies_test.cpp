@@ -63,7 +63,7 @@ TEST_P(ServerStrategies, MoveReplicasThatAreEqualAfterFinish) {
 std::vector<std::string> names_of_consistencies() {
   std::vector<std::string> names;
   for (const server::Consistency& one : server::built_in_consistencies())
-    names.emplace_back(one.name);
+    if (one.is_strategy) names.emplace_back(one.name);
   return names;
 }
 
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(OfEachConsistency, ServerStrategies,
 TEST(ServerStrategyCatalogue, HasNoOtherStrategiesOnServersAndIsSortedByName) {
   const auto& all = strategy::strategies();
   EXPECT_EQ(std::ranges::count_if(all, &strategy::Strategy::on_servers),
-            std::ssize(server::built_in_consistencies()));
+            std::ssize(names_of_consistencies()));
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &strategy::Strategy::name));
 }
 
