@@ -20,7 +20,7 @@ namespace {
 
 using machine::Actions;
 
-VectorShape shape_of(const Job& job, const LbfgsSettings& settings) {
+VectorShape shape_of(Job& job, const LbfgsSettings& settings) {
   PACELINE_CHECK(job.role() == Role::worker,
                  "'{}': a server leads no iterations; it gets the workers' by paceline::serve(job)",
                  settings.name);
