@@ -252,14 +252,17 @@ TEST(LbfgsIterations, TheCoordinatorSendsLittleWhateverTheNumberOfParameters) {
   std::vector<std::size_t> sent;
   const std::size_t longest = test::is_nightly() ? 10'000'000 : 30'000;
   for (const std::size_t elements : {std::size_t{10'000}, longest}) {
-    const std::int64_t portions = elements > 1'000'000 ? 7 : 70;
+    // Commands do not depend on workers and portions, and few of them take less memory.
+    const bool is_long = elements > 1'000'000;
+    const std::int64_t portions = is_long ? 2 : 70;
+    const int workers = is_long ? 1 : 7;
     const PortionTraining training{.sums = Quadratic(), .iterations = 13};
     VirtualLbfgs world({.name = "sandblaster",
                         .elements = elements,
                         .dtype = Dtype::f64,
                         .samples = 60'000,
                         .portion = 60'000 / portions},
-                       7, 8, Vector(elements), training, test::seed(4560000));
+                       workers, 8, Vector(elements), training, test::seed(4560000));
     ASSERT_TRUE(world.run());
     const auto& leader = world.leader();
     // The history is full from the eleventh iteration on.
