@@ -1,8 +1,7 @@
 // Ranges that chains of servers keep: servers are killed at random, before and inside any event,
 // suspected, replaced and moved, while workers come and go.
-// Also covers paceline/core/server/machine/range_chain.cpp,
-// paceline/core/server/machine/range_state.cpp and
-// paceline/core/server/machine/range_value_bytes.cpp.
+// Also covers paceline/core/server/machine/range_chain.cpp and
+// paceline/core/server/machine/range_state.cpp.
 #include <gtest/gtest.h>
 
 #include <string_view>

@@ -1,4 +1,5 @@
 // A range's value and the weights of its workers.
+// Also covers paceline/core/server/machine/range_value_bytes.cpp.
 #include "paceline/core/server/machine/range_value.h"
 
 #include <gtest/gtest.h>
@@ -140,7 +141,7 @@ TEST(RangeValue, AnElasticRangeAnswersWithWhatItWasMovedByAlsoOnAnotherReplica) 
   }
 }
 
-// By lambda 1 a gradient g that belongs to other values would get g^2 times the difference.
+// A gradient g that belongs to other values would get g^2 times the difference, by lambda 1.
 TEST(RangeValue, AfterAMomentAtWhichAllWereQuietGradientsBelongToItsValues) {
   const TableShape shape = shape_of({.name = "w",
                                      .elements = 1,
