@@ -89,6 +89,25 @@ TEST(ServerLoss, AServerThatIsKilledIsReplacedByAnotherThatAllRanksSpeakTo) {
   }
 }
 
+// "ssh" is env here, and the host is called nice: an agent on this host, which has one server alone
+// and nothing more to do when that one dies.
+TEST(ServerLoss, OnAnotherHostAnAgentStartsTheNextOne) {
+  Askers run({"--hosts", "localhost:2", "--server-hosts", "nice,localhost", "--ssh", "env",
+              "--store", "127.0.0.2:0", "--servers", "2", "--replicas", "2"});
+  ASSERT_NE(run.job, "");
+  int newest = 2;
+  for (const int victim : {0, 2}) {
+    const pid_t pid = run.kill_server(victim);
+    EXPECT_TRUE(run.all_say(fmt::format("answered {}", kAskers + newest)))
+        << run.launcher.output() << run.launcher.error();
+    EXPECT_THAT(run.launcher.error(),
+                HasSubstr(fmt::format("paceline: server {} (pid {}, host nice) ", victim, pid)));
+    ++newest;
+  }
+  EXPECT_EQ(run.end(), 0) << run.launcher.error();
+  EXPECT_THAT(run.left(), IsEmpty());
+}
+
 TEST(ServerLoss, OneThatDiesWhileItComesIsReplacedToo) {
   Askers run({"--servers", "2", "--replicas", "2"});
   ASSERT_NE(run.job, "");

@@ -21,6 +21,8 @@ constexpr std::chrono::milliseconds kPark{1}, kLongestPark{8};
 constexpr int kLooksOfOneLength = 16;
 // A look at the rings costs nanoseconds, one at the poller a system call.
 constexpr int kLooksBetweenPolls = 32;
+// On a crowded processor so many looks may take seconds.
+constexpr std::chrono::milliseconds kLongestWithoutPoll{1};
 
 // A thread spins this many times as long as what it moved took: where data come slowly, as over a
 // slow network, the processor is left to others, and to the kernel that carries them.
@@ -238,14 +240,17 @@ void Reactor::sleep(const std::function<bool()>& done, Deadline until) {
 void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
                     std::chrono::microseconds spin) {
   std::chrono::nanoseconds patience = spin;
-  auto before = Clock::now(), moved_at = before;
+  auto before = Clock::now(), moved_at = before, polled_at = before;
   // A caller whose waits all end within a few looks comes to the poller too.
   auto looks = static_cast<int>(drives_ % kLooksBetweenPolls);
   while (!done()) {
     bool moved = turn();
     // The poller is asked even while the rings are busy: timers, sockets and the deadline must not
     // starve.
-    if (++looks % kLooksBetweenPolls == 0) moved |= poller_.wait(Deadline::at(before)) > 0;
+    if (++looks % kLooksBetweenPolls == 0 || before - polled_at > kLongestWithoutPoll) {
+      moved |= poller_.wait(Deadline::at(before)) > 0;
+      polled_at = before;
+    }
     const auto now = Clock::now();
     if (deadline.passed(now)) return;
     patience += moved ? kPatience * (now - before) : before - now;

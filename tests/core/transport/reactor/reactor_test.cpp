@@ -260,6 +260,32 @@ TEST(Reactor, ACallerWhoseWaitsAreShortStarvesNeitherSocketsNorTimers) {
   EXPECT_TRUE(timer);
 }
 
+// Always moves something, and takes its time, as on a processor that many share.
+class Slow final : public Pollable {
+ public:
+  int polls = 0;
+  bool poll() override {
+    ++polls;
+    const auto end = Clock::now() + 2ms;
+    while (Clock::now() < end) {
+    }
+    return true;
+  }
+  void set_asleep(bool) override {}
+};
+
+TEST(Reactor, LooksThatTakeLongDelayThePollerByFewOfThem) {
+  Reactor reactor;
+  reactor.stop();  // only this caller drives
+  Slow link;
+  reactor.add(link);
+  bool timer = false;
+  reactor.poller().after(0ms, [&] { timer = true; });
+  EXPECT_TRUE(reactor.drive_until([&] { return timer; }, Deadline::in(20s)));
+  EXPECT_LT(link.polls, 8);
+  reactor.remove(link);
+}
+
 // Goes from its own poll, as a link that a failure ends.
 class Leaving final : public Pollable {
  public:
