@@ -286,6 +286,16 @@ double SparseTable::rate() const {
   return impl_->shape.settings.front();
 }
 
+int SparseTable::workers() const {
+  return static_cast<int>(impl_->shape.members.workers.size());
+}
+
+int SparseTable::worker() const {
+  const auto& all = impl_->shape.members.workers;
+  const auto own = std::ranges::find(all, impl_->run.links().generation->identity().rank);
+  return own == all.end() ? -1 : static_cast<int>(own - all.begin());
+}
+
 bool SparseTable::is_worker() const {
   return impl_->machine.is_worker();
 }

@@ -62,6 +62,8 @@ class SparseTable {
   const SparseTableSpec& spec() const;
   double rate() const;  // the rule's, which a push may replace
   bool is_worker() const;
+  int workers() const;
+  int worker() const;  // its number among them; -1: it is none
 
   // --- of workers; THROWS Error (misuse) elsewhere, where a buffer does not fit, or where an id
   // has more than 48 bits ---
