@@ -24,6 +24,7 @@
 //   DeviceMesh                            ranks on a grid: dp, tp, pp, cp
 //   parallelize(), ring_attention(), ...  layers and sequences that ranks share
 //   Layers, Pipeline, recompute()         models that are trained in stages
+//   ServerEmbedding                       rows of sparse tables on servers, as a layer
 //   Checkpoints, load_weights()           saves that go on with any number of ranks
 //   data::                                data sets, and which rank takes which samples
 //   Tickets                               parts of an epoch that rank 0 deals out
@@ -42,5 +43,6 @@
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/pipeline/pipeline.h"
 #include "paceline/torch/precision/precision.h"
+#include "paceline/torch/server_embedding/server_embedding.h"
 #include "paceline/torch/strategy/strategy.h"
 #include "paceline/torch/tensor/tensor.h"

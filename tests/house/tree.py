@@ -12,7 +12,7 @@ ROOMS = {
              "server", "schedule", "plan", "observe"],
     "linear": ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     "torch": ["bridge", "data", "optimizers", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel", "pipeline",
-              "checkpointing"],
+              "server_embedding", "checkpointing"],
     "app": ["launch", "measure", "cli"],
     "plugins": ["cuda", "mpi", "nccl", "ucx"],
     "python": [],

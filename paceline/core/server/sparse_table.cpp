@@ -168,6 +168,64 @@ class SparseTable::Impl {
     wait_for_rows("push", begin_pull("push", plan_for({}), false), {});
   }
 
+  void exchange(const char* what, const SparsePacket& packet) {
+    perform(what, [&](SparseWorker& worker, Time) { return worker.exchange(packet); });
+    wait_for(what, [](const auto& worker) { return worker.has_exchanged(); });
+  }
+  std::size_t row_bytes() const { return shape.value_bytes() + shape.state_bytes(); }
+  // Rows that travel in a message.
+  std::size_t rows_at_a_time() const {
+    constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+    return std::max<std::size_t>(kPieceBytes / row_bytes(), 1);
+  }
+  void fetch_arc(std::uint64_t arc, StoredRows& rows) {
+    SparsePacket packet{.kind = SparseKind::fetch,
+                        .share = static_cast<std::uint32_t>(arc % shape.servers()),
+                        .clock = static_cast<std::int64_t>(shape.place_of(arc)),
+                        .count = rows_at_a_time()};
+    while (true) {
+      exchange("the saving", packet);
+      const auto of_arc = machine.look([&](const auto& worker) {
+        add_fetched(worker.fetched(), rows);
+        return worker.fetched().of_arc;
+      });
+      packet.sequence += packet.count;
+      if (packet.sequence >= of_arc) return;
+    }
+  }
+  void add_fetched(const SparseWorker::Fetched& fetched, StoredRows& rows) const {
+    rows.rule_steps = std::max(rows.rule_steps, fetched.rule_steps);
+    rows.ids.insert(rows.ids.end(), fetched.ids.begin(), fetched.ids.end());
+    const std::byte* row = fetched.rows.data();
+    for (std::size_t i = 0; i < fetched.ids.size(); ++i, row += row_bytes()) {
+      rows.values.insert(rows.values.end(), row, row + shape.value_bytes());
+      rows.state.insert(rows.state.end(), row + shape.value_bytes(), row + row_bytes());
+    }
+  }
+  // Sends the rows of these numbers to the share that has them.
+  void store_piece(std::size_t share, std::span<const std::size_t> numbers,
+                   const StoredRows& rows) {
+    IdList ids;
+    std::vector<std::byte> bytes;
+    bytes.reserve(numbers.size() * row_bytes());
+    const auto append = [&](const std::vector<std::byte>& from, std::size_t number,
+                            std::size_t each) {
+      const auto at = from.begin() + static_cast<std::ptrdiff_t>(number * each);
+      bytes.insert(bytes.end(), at, at + static_cast<std::ptrdiff_t>(each));
+    };
+    for (const std::size_t number : numbers) {
+      ids.push_back(static_cast<std::uint64_t>(rows.ids[number]));
+      append(rows.values, number, shape.value_bytes());
+      append(rows.state, number, shape.state_bytes());
+    }
+    exchange("the loading", {.kind = SparseKind::store,
+                             .share = static_cast<std::uint32_t>(share),
+                             .clock = rows.rule_steps,
+                             .count = numbers.size(),
+                             .ids = std::make_shared<const IdList>(std::move(ids)),
+                             .rows = bytes});
+  }
+
   struct Ahead {
     std::uint64_t pull = 0;
     std::int64_t clock = 0;  // at which they are read
@@ -233,6 +291,16 @@ double SparseTable::rate() const {
   return impl_->shape.settings.front();
 }
 
+int SparseTable::workers() const {
+  return static_cast<int>(impl_->shape.members.workers.size());
+}
+
+int SparseTable::worker() const {
+  const auto& all = impl_->shape.members.workers;
+  const auto own = std::ranges::find(all, impl_->run.links().generation->identity().rank);
+  return own == all.end() ? -1 : static_cast<int>(own - all.begin());
+}
+
 bool SparseTable::is_worker() const {
   return impl_->machine.is_worker();
 }
@@ -283,6 +351,48 @@ Answer SparseTable::rest() {
   return Answer([impl = impl_] {
     impl->wait_for("rest", [](const auto& worker) { return worker.has_rested(); });
   });
+}
+
+StoredRows SparseTable::stored(int part, int parts) {
+  impl_->check_worker("the saving");
+  PACELINE_CHECK(parts > 0 && part >= 0 && part < parts, "part {} of {} of sparse table '{}'", part,
+                 parts, spec().name);
+  StoredRows rows;
+  for (auto arc = static_cast<std::uint64_t>(part); arc < impl_->shape.arcs();
+       arc += static_cast<std::uint64_t>(parts))
+    impl_->fetch_arc(arc, rows);
+  return rows;
+}
+
+// Every share is told how many steps the rule has made, also one that gets no rows.
+void SparseTable::store(const StoredRows& rows) {
+  impl_->check_worker("the loading");
+  const SparseShape& shape = impl_->shape;
+  PACELINE_CHECK(rows.values.size() == rows.ids.size() * shape.value_bytes() &&
+                     rows.state.size() == rows.ids.size() * shape.state_bytes(),
+                 "store: {} ids of sparse table '{}' have {} bytes of values and {} of state, and "
+                 "{} and {} were given: the width, dtype or rule is another one",
+                 rows.ids.size(), shape.spec.name, rows.ids.size() * shape.value_bytes(),
+                 rows.ids.size() * shape.state_bytes(), rows.values.size(), rows.state.size());
+  PACELINE_CHECK(rows.rule_steps >= 0, "store: a state of {} steps", rows.rule_steps);
+  std::vector<std::vector<std::size_t>> numbers(shape.servers());
+  for (std::size_t i = 0; i < rows.ids.size(); ++i) {
+    PACELINE_CHECK(static_cast<std::uint64_t>(rows.ids[i]) < kIdBound,
+                   "store: id {} has more than 48 bits", rows.ids[i]);
+    numbers[shape.share_of(hash_of_id(static_cast<std::uint64_t>(rows.ids[i])))].push_back(i);
+  }
+  for (std::size_t share = 0; share < numbers.size(); ++share) {
+    std::span<const std::size_t> left = numbers[share];
+    do {
+      const std::size_t count = std::min(left.size(), impl_->rows_at_a_time());
+      impl_->store_piece(share, left.first(count), rows);
+      left = left.subspan(count);
+    } while (!left.empty());
+  }
+}
+
+std::size_t SparseTable::state_elements() const {
+  return impl_->shape.rule.state_elements(spec().width);
 }
 
 std::int64_t SparseTable::clock() const {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "paceline/core/job/job.h"
 #include "paceline/core/server/server_table.h"
@@ -37,6 +38,14 @@ struct SparseFigures {
   std::uint64_t rows_ahead = 0;  // of those pulled: that were prefetched
 };
 
+// Rows as servers store them. A value.
+struct StoredRows {
+  std::vector<std::int64_t> ids = {};
+  std::vector<std::byte> values = {};  // the table's width of elements for each id
+  std::vector<std::byte> state = {};   // of the rule, SparseTable::state_elements() for each id
+  std::int64_t rule_steps = 0;         // that the rule has made
+};
+
 // THREAD: every method from one thread at a time, not the driver.
 class SparseTable {
  public:
@@ -53,6 +62,8 @@ class SparseTable {
   const SparseTableSpec& spec() const;
   double rate() const;  // the rule's, which a push may replace
   bool is_worker() const;
+  int workers() const;
+  int worker() const;  // its number among them; -1: it is none
 
   // --- of workers; THROWS Error (misuse) elsewhere, where a buffer does not fit, or where an id
   // has more than 48 bits ---
@@ -71,6 +82,15 @@ class SparseTable {
   // Pushes nothing until all workers call it: nobody waits for one that has. Answered when all
   // have, with all pushes in the rows. All go on at one clock.
   Answer rest();
+
+  // The rows that servers store, cut into `parts` parts of nearly equal size, and of these number
+  // `part`: for one that saves them, or a part of them. Blocks. REQUIRES: all workers have come to
+  // rest() and do not push until it has returned. COST: it holds its part in memory.
+  StoredRows stored(int part, int parts);
+  // Puts such rows on the servers, over those with these ids; on any number of servers. Blocks.
+  // REQUIRES: as stored(), or nobody has pushed yet; each row is stored by one worker.
+  void store(const StoredRows& rows);
+  std::size_t state_elements() const;  // of the rule, for each row
 
   std::int64_t clock() const;  // of this worker
   SparseFigures figures() const;

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "paceline/core/server/server.h"
 #include "paceline/torch/checkpointing/checkpoint_fields.h"
 #include "paceline/torch/checkpointing/saved_item.h"
 #include "paceline/torch/data/data.h"
@@ -120,6 +121,8 @@ PartPtr data_part(data::DistributedSampler& sampler);
 // A schedule of learning rates: its counts, and its rates.
 PartPtr scheduler_part(torch::optim::LRScheduler& schedule);
 PartPtr scheduler_part(torch::optim::ReduceLROnPlateauScheduler& schedule);
+// The rows of a sparse table on servers.
+PartPtr sparse_part(server::SparseTable& table);
 // Values of the program's own.
 PartPtr fields_part(std::function<void(CheckpointFields&)> visit);
 

@@ -463,6 +463,9 @@ void Checkpoints::add(std::string name, torch::optim::LRScheduler& scheduler) {
 void Checkpoints::add(std::string name, torch::optim::ReduceLROnPlateauScheduler& scheduler) {
   impl_->add({std::move(name), scheduler_part(scheduler)});
 }
+void Checkpoints::add(std::string name, server::SparseTable& table) {
+  impl_->add({std::move(name), sparse_part(table)});
+}
 void Checkpoints::add_fields(std::string name, std::function<void(CheckpointFields&)> visit) {
   impl_->add({std::move(name), fields_part(std::move(visit))});
 }

@@ -36,6 +36,7 @@
 #include <utility>
 
 #include "paceline/core/job/job.h"
+#include "paceline/core/server/server.h"
 #include "paceline/torch/checkpointing/checkpoint_fields.h"
 #include "paceline/torch/checkpointing/checkpoint_options.h"
 #include "paceline/torch/data/data.h"
@@ -94,6 +95,10 @@ class Checkpoints {
   void add(std::string name, torch::optim::LRScheduler& scheduler);
   // The best metric and the counts; the rates stand in the optimizer, which must be an item too.
   void add(std::string name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
+  // The rows that servers store of a sparse table, with the state of its rule: ranks fetch them,
+  // each some, and put them back on any number of servers. While a save fetches them all ranks wait
+  // for each other. COST: memory for this rank's part of the rows.
+  void add(std::string name, server::SparseTable& table);
   // Values of the program's own: rank 0's are saved, and all ranks load them.
   template <typename Visit>
   requires(!requires(Visit & visit) {

@@ -88,6 +88,71 @@ TEST(SparseTable, EverySynchronyTrainsToTheSameRowsOnAllWorkers) {
   }
 }
 
+// Half of the steps, then the rows go to a job of other numbers, with the rule's state.
+TEST(SparseTable, SavedRowsGoOnOnAnyNumberOfServersAndWorkersWithTheSameBits) {
+  const SparseWork work{.seed = test::seed(3270000), .workers = 2, .steps = 12};
+  for (const char* rule : {"adagrad", "adagrad:per=row", "sgd", "adam"}) {
+    const SparseTableSpec spec{.name = "u", .width = work.width, .rule = rule};
+    std::vector<float> whole;
+    run_sparse(2, 1, true, [&](Job& job) {
+      SparseTable table(job, spec);
+      auto end = train_rows(table, job.rank(), work, false);
+      if (job.rank() == 0) whole = std::move(end);
+    });
+    for (const auto& [before, after] : {std::pair{1, 3}, {7, 2}, {3, 0}}) {
+      SparseWork half = work;
+      half.steps = work.steps / 2;
+      std::vector<StoredRows> saved(2);
+      run_sparse(2, before, true, [&](Job& job) {
+        SparseTable table(job, spec);
+        train_rows(table, job.rank(), half, true);
+        saved[static_cast<std::size_t>(job.rank())] = table.stored(job.rank(), 2);
+        table.rest().wait();
+      });
+      run_sparse(2, after, true, [&](Job& job) {
+        SparseTable table(job, spec);
+        if (job.rank() == 1)
+          for (const StoredRows& rows : saved) table.store(rows);
+        table.rest().wait();
+        for (std::int64_t step = half.steps; step < work.steps; ++step) {
+          const auto ids = work.ids(job.rank(), step);
+          std::vector<float> rows(ids.size() * work.width);
+          table.pull(ids, buffer_of(rows)).wait();
+          table.push(ids, const_buffer_of(work.gradient(job.rank(), step, rows)),
+                     {.weight = work.weight(job.rank())});
+        }
+        table.rest().wait();
+        std::vector<float> all(SparseWork::kIds * work.width);
+        table.pull(SparseWork::all_ids(), buffer_of(all)).wait();
+        EXPECT_EQ(all, whole) << rule << ", " << before << " servers, then " << after;
+      });
+    }
+  }
+}
+
+TEST(SparseTable, LongArcsAreSavedPieceByPieceAndEachRowOnce) {
+  run_sparse(1, 1, true, [](Job& job) {
+    SparseTable table(job, {.name = "u", .width = 8192, .synchrony = "asp", .rule = "sgd"});
+    std::vector<std::int64_t> ids(4000);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i);
+    for (std::size_t first = 0; first < ids.size(); first += 500) {
+      const std::vector<float> gradients(500 * 8192);
+      table.push(std::span(ids).subspan(first, 500), const_buffer_of(gradients)).wait();
+    }
+    table.rest().wait();
+    std::vector<std::int64_t> saved;
+    for (int part = 0; part < 3; ++part) {
+      const StoredRows rows = table.stored(part, 3);
+      EXPECT_NEAR(static_cast<double>(rows.ids.size()), 4000.0 / 3, 200);
+      saved.insert(saved.end(), rows.ids.begin(), rows.ids.end());
+    }
+    std::ranges::sort(saved);
+    EXPECT_EQ(saved, ids);
+    EXPECT_THAT(sparse_refusal([&] { table.store({.ids = {1}, .values = {}}); }),
+                HasSubstr("the width, dtype or rule is another one"));
+  });
+}
+
 TEST(SparseTable, AnUnseenIdIsReadAlikeByAllAndStoresNothing) {
   std::mutex mutex;
   std::vector<std::vector<float>> reads;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -38,6 +39,8 @@ void ShareMachine::hear(int from, const SparsePacket& packet) {
       case SparseKind::pull: pull(from, packet); break;
       case SparseKind::rest: rest(from, packet); break;
       case SparseKind::ask: ask(from, packet); break;
+      case SparseKind::fetch: fetch(from, packet); break;
+      case SparseKind::store: store(from, packet); break;
       default: break;  // not for a server
     }
   }
@@ -137,6 +140,39 @@ void ShareMachine::leave(int worker) {
     std::erase_if(pushes, [&](const SparsePush& push) { return push.worker == worker; });
   std::erase_if(open_, [](const auto& one) { return one.second.empty(); });
   value_.apply({.kind = ShareChange::Kind::leave, .worker = worker});
+}
+
+void ShareMachine::fetch(int from, const SparsePacket& packet) {
+  if (packet.clock < 0 || packet.clock >= kArcsPerServer)
+    return fail(fmt::format("member {} fetched rows of arc {}", from, packet.clock));
+  const RowStore& arc = value_.arcs()[static_cast<std::size_t>(packet.clock)];
+  const std::size_t first = std::min<std::size_t>(packet.sequence, arc.rows());
+  const std::size_t count = std::min<std::size_t>(packet.count, arc.rows() - first);
+  const std::size_t bytes = shape_->value_bytes() + shape_->state_bytes();
+  IdList ids(count);
+  for (std::size_t i = 0; i < count; ++i) ids[i] = arc.id_of(first + i);
+  machine::Message message =
+      encode_without_rows({.kind = SparseKind::fetched,
+                           .share = share_,
+                           .number = packet.number,
+                           .sequence = arc.rows(),
+                           .clock = value_.rule_steps(),
+                           .count = count,
+                           .ids = std::make_shared<const IdList>(std::move(ids))},
+                          count * bytes);
+  std::byte* row = message.payload.data() + message.payload.size() - count * bytes;
+  for (std::size_t i = 0; i < count; ++i, row += bytes) std::memcpy(row, arc.at(first + i), bytes);
+  actions_.emplace_back(machine::Send{from, std::move(message)});
+}
+
+void ShareMachine::store(int from, const SparsePacket& packet) {
+  if (packet.clock < 0 || packet.clock > RuleState::kMostSteps)
+    return fail(fmt::format("member {} stored rows of {} steps", from, packet.clock));
+  ShareChange change{.kind = ShareChange::Kind::store, .rule_steps = packet.clock};
+  change.pushes.push_back(
+      {.worker = from, .rows = {packet.ids, {packet.rows.begin(), packet.rows.end()}}});
+  value_.apply(std::move(change));
+  send(from, {.kind = SparseKind::stored, .number = packet.number});
 }
 
 // --- from pushes to steps ------------------------------------------------------------------------

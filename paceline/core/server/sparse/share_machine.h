@@ -9,6 +9,9 @@
 // A request may name a list of ids by its hash alone. If the share does not know the list (it keeps
 // the last few of each worker), it says so, and the worker sends the request again with its ids.
 //
+// Workers fetch stored rows with their state, and store such rows: both while all of them rest, or
+// before they begin, for a share does not look after the order of these and pushes.
+//
 // Workers may rest: nothing waits for one that does. When all do, all they have pushed is applied,
 // and they go on at one clock.
 #pragma once
@@ -71,6 +74,8 @@ class ShareMachine {
   void pull(int from, const SparsePacket& packet);
   void rest(int from, const SparsePacket& packet);
   void leave(int worker);
+  void fetch(int from, const SparsePacket& packet);
+  void store(int from, const SparsePacket& packet);
   void ask(int from, const SparsePacket& packet);
   // The ids that a request names, or null, after it has asked for them.
   SharedIds ids_of(int from, const SparsePacket& packet);

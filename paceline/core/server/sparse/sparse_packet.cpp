@@ -21,6 +21,11 @@ bool has_rows(SparseKind kind) {
   return kind == SparseKind::push || kind == SparseKind::rows;
 }
 
+// Rows with their ids and the rule's state.
+bool has_whole_rows(SparseKind kind) {
+  return kind == SparseKind::fetched || kind == SparseKind::store;
+}
+
 Failure malformed(const SparsePacket& packet, std::string_view why) {
   return {Fault::io,
           fmt::format("a packet of kind {} for share {} of a sparse table {}: a bug, please "
@@ -49,6 +54,23 @@ std::string_view read_ids(transport::WireReader& reader, SparsePacket& packet,
   return "";
 }
 
+// Returns what is wrong with ids and rows.
+std::string_view read_whole_rows(transport::WireReader& reader, SparsePacket& packet,
+                                 const SparseShape& shape) {
+  const std::size_t each = sizeof(std::uint64_t) + shape.value_bytes() + shape.state_bytes();
+  if (packet.count != reader.rest().size() / each || reader.rest().size() % each != 0)
+    return "has not the rows that it says";
+  IdList ids(packet.count);
+  const Bytes bytes = reader.raw(packet.count * sizeof(std::uint64_t));
+  if (!ids.empty()) std::memcpy(ids.data(), bytes.data(), bytes.size());
+  for (const std::uint64_t id : ids)
+    if (id >= kIdBound || shape.share_of(hash_of_id(id)) != packet.share)
+      return "has ids of another share";
+  packet.ids = std::make_shared<const IdList>(std::move(ids));
+  packet.rows = reader.raw(reader.rest().size());
+  return "";
+}
+
 bool are_good(const SparsePacket& packet) {
   return std::isfinite(packet.weight) && packet.weight >= 0 && std::isfinite(packet.rate) &&
          packet.rate >= 0;
@@ -71,6 +93,8 @@ std::string_view read_body(transport::WireReader& reader, SparsePacket& packet,
       return "has not the rows that it says";
     reader.raw(packet.rows.size());
   }
+  if (has_whole_rows(packet.kind))
+    if (const auto why = read_whole_rows(reader, packet, shape); !why.empty()) return why;
   if (packet.kind == SparseKind::missing) {
     if (reader.rest().size() / sizeof(std::int32_t) != packet.count)
       return "has not the members that it says";
@@ -84,13 +108,14 @@ std::string_view read_body(transport::WireReader& reader, SparsePacket& packet,
 }  // namespace
 
 machine::Message encode_without_rows(const SparsePacket& packet, std::size_t row_bytes) {
-  const bool has_ids = has_list(packet.kind) && packet.ids;
+  const bool names_ids = has_list(packet.kind) && packet.ids;
+  const bool has_ids = names_ids || (has_whole_rows(packet.kind) && packet.ids);
   const std::size_t id_bytes = has_ids ? packet.ids->size() * sizeof(std::uint64_t) : 0;
   constexpr std::size_t kNumbers = 3 * sizeof(std::uint64_t);
   transport::WireWriter writer;
   writer.reserve(kSparseHeader + kNumbers + id_bytes + row_bytes);
   writer.integer(packet.share)
-      .integer(packet.flags | (has_ids ? SparsePacket::kHasIds : 0))
+      .integer(packet.flags | (names_ids ? SparsePacket::kHasIds : 0))
       .integer(packet.number)
       .integer(packet.sequence)
       .integer(packet.clock)

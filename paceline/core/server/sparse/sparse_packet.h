@@ -4,7 +4,8 @@
 // A packet is a header of 40 bytes {share 4, flags 4, number 8, sequence 8, clock 8, count 8} and
 // what its kind brings. Pushes and pulls name a list of ids: its hash (8 bytes), and with the flag
 // kHasIds the ids (8 bytes each, ascending, `count` of them). Pushes bring before it their weight
-// and rate (8 bytes each), and behind it `count` rows; rows and exported rows bring `count` rows.
+// and rate (8 bytes each), and behind it `count` rows; rows bring `count` rows. Rows that are
+// fetched or stored have their ids before them (8 bytes each), and the rule's state behind each.
 // Those for whom a share waits are numbers (4 bytes each); failures are a text. All is
 // little-endian. The kind is that of the machine's message. parse() trusts nothing: it never reads
 // or allocates beyond the message that came.
@@ -27,7 +28,10 @@ enum class SparseKind : std::uint32_t {
   pull,        // [number: of the pull; sequence: own pushes that it needs; clock: least clock]
   rest,        // pushes no more until all workers do [number: of the rest; sequence: own pushes]
   leave,
-  ask,  // whom do you wait for? [number: of the question]
+  ask,    // whom do you wait for? [number: of the question]
+  fetch,  // stored rows of an arc [number: of the exchange; sequence: the first of them, as the arc
+          // counts them; clock: the arc's place in the share; count: rows at most]
+  store,  // rows with their state [number: of the exchange; clock: steps of the rule; count: rows]
   // A share says these to a worker.
   begun,    // [clock: the share's]
   taken,    // [number: own pushes up to this one are decided; clock: the share's]
@@ -38,6 +42,9 @@ enum class SparseKind : std::uint32_t {
   left,
   missing,  // whom the share waits for [number: of the question; clock: where it lacks a push,
             // or -1 where it lacks rests; count: members]
+  fetched,  // [number: of the exchange; sequence: rows that the arc has; clock: steps of the rule;
+            // count: rows]
+  stored,   // [number: of the exchange]
   failed,   // what the table has ended with, as text
 };
 
@@ -54,7 +61,7 @@ struct SparsePacket {
   double weight = 1;        // of a push
   double rate = 0;
   std::uint64_t list = 0;  // the list's hash
-  SharedIds ids = {};      // with kHasIds
+  SharedIds ids = {};      // with kHasIds; of rows that are fetched or stored, in any order
   Bytes rows = {};         // they lie elsewhere; of a packet that was read, in its message
   std::vector<std::int32_t> members = {};
   std::string text = {};

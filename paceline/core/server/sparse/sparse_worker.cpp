@@ -98,6 +98,15 @@ Actions SparseWorker::leave() {
   return take();
 }
 
+Actions SparseWorker::exchange(SparsePacket packet) {
+  PACELINE_CHECK(has_begun() && has_exchanged(),
+                 "sparse table '{}' fetches or stores rows twice at a time", shape_.spec.name);
+  packet.number = ++exchange_;
+  exchanging_ = {packet.share, encode(packet)};
+  actions_.emplace_back(machine::Send{shape_.members.servers[packet.share], exchanging_->message});
+  return take();
+}
+
 std::uint64_t SparseWorker::answered() const {
   return std::ranges::min_element(sides_, {}, &Side::answered)->answered;
 }
@@ -143,6 +152,8 @@ Actions SparseWorker::on_packet(int from, const SparsePacket& packet) {
                         : send_push(share, packet.number, true);
       break;
     case SparseKind::rested: rested(side, packet); break;
+    case SparseKind::fetched:
+    case SparseKind::stored: exchanged(share, packet); break;
     case SparseKind::left:
       if (std::exchange(side.is_leaving, false)) --to_leave_;
       break;
@@ -195,6 +206,13 @@ void SparseWorker::rested(Side& side, const SparsePacket& packet) {
   side.clock = std::max(side.clock, packet.clock);
   clock_ = std::max(clock_, packet.clock);
   --to_rest_;
+}
+
+void SparseWorker::exchanged(std::size_t share, const SparsePacket& packet) {
+  if (!exchanging_ || exchanging_->share != share || packet.number != exchange_) return;
+  exchanging_.reset();
+  if (packet.kind == SparseKind::stored) return;
+  fetched_ = {*packet.ids, {packet.rows.begin(), packet.rows.end()}, packet.sequence, packet.clock};
 }
 
 // --- what goes to servers ------------------------------------------------------------------------
@@ -253,6 +271,8 @@ void SparseWorker::send_again(std::size_t share) {
   if (side.is_resting)
     send(share, {.kind = SparseKind::rest, .number = rest_, .sequence = pushes_});
   if (side.is_leaving) send(share, {.kind = SparseKind::leave});
+  if (exchanging_ && exchanging_->share == share)
+    actions_.emplace_back(machine::Send{shape_.members.servers[share], exchanging_->message});
 }
 
 // --- for whom it waits ---------------------------------------------------------------------------
@@ -260,6 +280,7 @@ void SparseWorker::send_again(std::size_t share) {
 bool SparseWorker::is_owed(std::size_t share) const {
   const Side& side = sides_[share];
   return side.is_beginning || side.is_resting || side.is_leaving || pushes_ > side.answered ||
+         (exchanging_ && exchanging_->share == share) ||
          std::ranges::any_of(pulls_, [&](const auto& one) { return !one.second.rows[share]; });
 }
 

@@ -49,6 +49,9 @@ class SparseWorker {
   // one clock.
   machine::Actions rest();
   machine::Actions leave();
+  // Fetches rows from a share, or stores some there: what it sends is of kind fetch or store.
+  // REQUIRES: has_exchanged().
+  machine::Actions exchange(SparsePacket packet);
 
   // Asks each share that owes this worker something whom it waits for.
   machine::Actions ask();
@@ -69,6 +72,14 @@ class SparseWorker {
   // Writes the rows of a pull, one for each id of its plan, and forgets it. REQUIRES: has_pulled().
   void take_rows(std::uint64_t pull, MutableBytes rows);
   void forget(std::uint64_t pull) { pulls_.erase(pull); }
+  bool has_exchanged() const { return !exchanging_.has_value(); }
+  struct Fetched {
+    IdList ids = {};
+    std::vector<std::byte> rows = {};  // values, then state, of each
+    std::uint64_t of_arc = 0;          // rows that the arc has
+    std::int64_t rule_steps = 0;
+  };
+  const Fetched& fetched() const { return fetched_; }  // by the last exchange
   bool has_rested() const { return to_rest_ == 0; }
   bool has_left() const { return to_leave_ == 0; }
   std::int64_t clock() const { return clock_; }
@@ -116,6 +127,7 @@ class SparseWorker {
   void answer(Side& side, const SparsePacket& packet);
   void rows(std::size_t share, const SparsePacket& packet);
   void rested(Side& side, const SparsePacket& packet);
+  void exchanged(std::size_t share, const SparsePacket& packet);
   machine::Actions take();
 
   const SparseShape& shape_;
@@ -128,6 +140,13 @@ class SparseWorker {
   std::int64_t clock_ = 0;
   std::size_t to_begin_ = 0, to_rest_ = 0, to_leave_ = 0;  // shares
   std::uint64_t heard_ = 0;                                // packets
+  std::uint64_t exchange_ = 0;                             // a number
+  struct Exchange {
+    std::size_t share = 0;
+    machine::Message message;
+  };
+  std::optional<Exchange> exchanging_;
+  Fetched fetched_;
   SparseTraffic traffic_;
   std::optional<Failure> failure_;
   machine::Actions actions_;  // of the present event

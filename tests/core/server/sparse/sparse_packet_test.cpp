@@ -28,7 +28,7 @@ const SparseShape& packet_shape(const std::string& synchrony = "bsp") {
 
 SharedIds ids_of_share(SeededNumbers& numbers, std::uint32_t share, std::size_t most) {
   IdList ids;
-  for (std::uint64_t id = numbers.below(50); ids.size() < most; id += 1 + numbers.below(9))
+  for (std::uint64_t id = numbers.below(60); ids.size() < most; id += 1 + numbers.below(9))
     if (packet_shape().share_of(hash_of_id(id)) == share) ids.push_back(id);
   return std::make_shared<const IdList>(std::move(ids));
 }
@@ -39,7 +39,7 @@ Bytes some_rows(std::size_t count) {
 }
 
 SparsePacket drawn_sparse_packet(SeededNumbers& numbers) {
-  SparsePacket packet{.kind = static_cast<SparseKind>(32 + numbers.below(14)),
+  SparsePacket packet{.kind = static_cast<SparseKind>(32 + numbers.below(18)),
                       .share = static_cast<std::uint32_t>(numbers.below(2)),
                       .number = numbers.below(12),
                       .sequence = numbers.below(12),
@@ -50,6 +50,12 @@ SparsePacket drawn_sparse_packet(SeededNumbers& numbers) {
     packet.list = key.hash;
     packet.count = key.count;
     if (numbers.below(2) == 0) packet.ids = nullptr;
+  }
+  if (packet.kind == SparseKind::fetch) packet.count = numbers.below(20);
+  if (packet.kind == SparseKind::fetched || packet.kind == SparseKind::store) {
+    packet.ids = ids_of_share(numbers, packet.share, numbers.below(6));
+    packet.count = packet.ids->size();
+    packet.rows = some_rows(2 * packet.count);  // a state as long as the values
   }
   if (packet.kind == SparseKind::rows) packet.count = numbers.below(8);
   if (packet.kind == SparseKind::push || packet.kind == SparseKind::rows)
@@ -139,7 +145,7 @@ TEST(SparsePacket, WhateverComesAServerNeitherFailsNorGrows) {
     if (numbers.below(8) == 0 && !message.payload.empty())
       message.payload[numbers.below(message.payload.size())] ^= std::byte(1 << numbers.below(8));
     if (numbers.below(16) == 0) message.payload.resize(numbers.below(80));
-    if (numbers.below(16) == 0) message.kind = static_cast<std::uint32_t>(numbers.below(50));
+    if (numbers.below(16) == 0) message.kind = static_cast<std::uint32_t>(numbers.below(60));
     std::ignore = server->on_message(static_cast<int>(numbers.below(3)), message, {});
     ASSERT_LE(server->share()->most_held(), static_cast<std::size_t>(kWindow))
         << "frame " << number;
