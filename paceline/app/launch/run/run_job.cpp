@@ -22,7 +22,6 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/job/job.h"
-#include "paceline/core/job/server_words.h"
 #include "paceline/core/server/server.h"
 
 namespace paceline::launch {
@@ -276,8 +275,6 @@ int run_server() {
     Job job = init();
     PACELINE_CHECK(job.role() == Role::server,
                    "--as-server is for `paceline run --servers` alone, which starts servers by it");
-    // It has nothing to fetch from others: none keeps what it is to keep.
-    if (job::is_late(job)) job::report_to_launcher(job, {std::byte{1}});
     serve(job);
     return 0;
   } catch (const Error& error) {
