@@ -88,14 +88,14 @@ int longest_pause(const std::string& output) {
 TEST(Replicas, WithoutKillsHaveTheBitsOfOneLoop) {
   for (const int replicas : {2, 3})
     for (const std::string& transport : transports()) {
-      const auto result =
-          run(paceline_run(with_servers(3, replicas, {"--transport", transport}),
-                           {binary("table_worker"), "train:5"}));
+      const auto result = run(paceline_run(with_servers(3, replicas, {"--transport", transport}),
+                                           {binary("table_worker"), "train:5"}));
       EXPECT_EQ(result.exit_code, 0) << transport << result.error;
-      EXPECT_EQ(told_by_all(result.output, "values", kTableWorkers),
-                fmt::format("{:a}", fmt::join(QuadraticWorld::serial<double>(
-                                                  kTableSeed, kTableWorkers, 5, 0.125),
-                                              " ")))
+      EXPECT_EQ(
+          told_by_all(result.output, "values", kTableWorkers),
+          fmt::format(
+              "{:a}",
+              fmt::join(QuadraticWorld::serial<double>(kTableSeed, kTableWorkers, 5, 0.125), " ")))
           << transport;
       EXPECT_EQ(result.error, "");
     }
@@ -152,8 +152,7 @@ TEST(Replicas, WhereAllOfARangeAreKilledEveryWorkerNamesTheTableAndTheServers) {
   EXPECT_EQ(exit_code(run.launcher.wait(Deadline::in(10s))), 137);
   EXPECT_LT(Clock::now() - begin, 2s);
   for (int rank = 0; rank < kTableWorkers; ++rank)
-    EXPECT_THAT(run.launcher.output(),
-                HasSubstr(fmt::format("[{}] failed peer lost: ", rank)));
+    EXPECT_THAT(run.launcher.output(), HasSubstr(fmt::format("[{}] failed peer lost: ", rank)));
   EXPECT_THAT(run.launcher.output(), AllOf(HasSubstr("of table 'w': server ")));
   EXPECT_THAT(run.launcher.error(), HasSubstr("nobody has the part of the tables"));
   EXPECT_THAT(run.left(), IsEmpty());

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <list>
-#include <optional>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "paceline/core/base/check.h"
@@ -166,8 +166,8 @@ class Serving {
   }
 
   bool has_news() const {
-    return chains_ && (chains_->have_changed() || changes() != reported_changes_ ||
-                       register_.has_opened());
+    return chains_ &&
+           (chains_->have_changed() || changes() != reported_changes_ || register_.has_opened());
   }
   std::uint64_t changes() const {
     std::uint64_t changes = tables_.size();

@@ -47,7 +47,8 @@ std::string ServedChains::places() const {
     const auto own = std::ranges::find(servers, own_);
     if (own == servers.end()) continue;
     all += fmt::format("{}{} ({} of {}{})", all.empty() ? "" : ", ", report.chain,
-                       own - servers.begin() + 1, servers.size(), report.is_ready ? "" : ", not ready");
+                       own - servers.begin() + 1, servers.size(),
+                       report.is_ready ? "" : ", not ready");
   }
   return all;
 }

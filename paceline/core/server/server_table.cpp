@@ -187,8 +187,7 @@ Table::Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>&
   check_memory(shape, job.rank(), transport::memory_bound()).value();
   const auto made = MadeTables::of(job);
   auto name = made->take(spec.name);
-  const std::uint32_t number =
-      by_servers ? declare(job, own) : made->number_among_ranks(spec.name);
+  const std::uint32_t number = by_servers ? declare(job, own) : made->number_among_ranks(spec.name);
   impl_ = std::make_shared<Impl>(job, std::move(shape), number, std::move(name));
   if (!by_servers) job.world().barrier().wait();
 }

@@ -1,11 +1,14 @@
 // Whom a range waits for, as it answers a worker that asks.
 
+#include <iterator>
+
 #include "paceline/core/server/machine/range_machine.h"
 
 namespace paceline::server {
 
 void RangeMachine::ask(int from, const Packet& packet) {
   Packet answer = missing_for(from, packet);
+  if (answer.members.empty() && chain_.commit() < state().top()) answer = lacking_entries();
   answer.flags = packet.flags;
   answer.count = answer.members.size();
   send(from, std::move(answer));
@@ -39,6 +42,14 @@ Packet RangeMachine::missing_for(int from, const Packet& question) const {
   });
   clocks.clock = question.clock - 1;
   return clocks;
+}
+
+// One of those behind this server has not kept them, or not said so.
+Packet RangeMachine::lacking_entries() const {
+  Packet packet{.kind = PacketKind::missing, .sequence = static_cast<std::uint64_t>(Lack::entries)};
+  const auto& servers = chain_.chain().servers;
+  packet.members.assign(std::next(servers.begin()), servers.end());
+  return packet;
 }
 
 template <typename Lacks>

@@ -169,8 +169,8 @@ std::optional<TableRegister::Opened> TableRegister::take_opened() {
   Opened first = std::move(to_open_.front());
   to_open_.pop_front();
   transport::WireWriter number;
-  tables_[first.number] = message_of(
-      RegisterKind::table, number.integer(first.number).raw(encode(first.spec)).bytes());
+  tables_[first.number] =
+      message_of(RegisterKind::table, number.integer(first.number).raw(encode(first.spec)).bytes());
   return first;
 }
 

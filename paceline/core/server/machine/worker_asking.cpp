@@ -15,6 +15,7 @@ std::string undone(const Packet& missing) {
     case Lack::first_values: return "given the first values";
     case Lack::push: return fmt::format("pushed at clock {}", missing.clock);
     case Lack::quiesce: return "quiesced";
+    case Lack::entries: return "kept the newest changes of its part";
   }
   return "answered";
 }
@@ -52,10 +53,12 @@ coordination::Awaited WorkerMachine::awaited() const {
   for (std::size_t range = 0; range < sides_.size(); ++range) {
     const Side& side = sides_[range];
     if (!side.is_asked || !is_owed(side)) continue;
-    const int server =
-        chain(range).servers.empty() ? shape_.server_of(range) : chain(range).servers.front();
-    if (!side.missing) awaited.is_silent(server);
-    else if (side.missing->members.empty()) awaited.answers(server);
+    const std::vector<int>& servers = chain(range).servers;
+    const int first = servers.empty() ? shape_.server_of(range) : servers.front();
+    const int last = servers.empty() ? first : servers.back();
+    if (!side.missing) awaited.is_silent(first);
+    else if (side.missing->members.empty() && last != first) awaited.is_silent(last);
+    else if (side.missing->members.empty()) awaited.answers(first);
     else
       for (const int member : side.missing->members) awaited.lacks(member, undone(*side.missing));
   }

@@ -17,7 +17,7 @@ bool has_elements(PacketKind kind) {
 
 // The members, as many as the header says.
 bool read_members(transport::WireReader& reader, Packet& packet) {
-  if (packet.sequence > static_cast<std::uint64_t>(Lack::quiesce) ||
+  if (packet.sequence > static_cast<std::uint64_t>(Lack::entries) ||
       reader.rest().size() / sizeof(std::int32_t) != packet.count)
     return false;
   for (std::uint64_t i = 0; i < packet.count; ++i)

@@ -49,7 +49,8 @@ enum class PacketKind : std::uint32_t {
 };
 
 // A range lacks one of these of the members that it waits for.
-enum class Lack : std::uint8_t { nothing, first_values, push, quiesce };
+// `entries`: that the servers of its chain keep what the first one has entered.
+enum class Lack : std::uint8_t { nothing, first_values, push, quiesce, entries };
 
 // A row tells this beside its values. An update is one push of a worker that the values hold.
 struct RowFacts {

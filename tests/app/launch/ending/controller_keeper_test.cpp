@@ -35,15 +35,15 @@ TEST(ControllerKeeper, TellsTheChainsWhenTheyHaveChangedAndCountsServersThatAreR
   chains = chains_in(keeper->take_map());
   EXPECT_EQ(chains[0].joiner, 4);
   EXPECT_EQ(chains[1].joiner, 4);
-  keeper->reported(3, server::encode(std::vector<ChainReport>{
-                          {0, chains[0].generation, true, true},
-                          {1, chains[1].generation, true, true}}));
+  keeper->reported(3,
+                   server::encode(std::vector<ChainReport>{{0, chains[0].generation, true, true},
+                                                           {1, chains[1].generation, true, true}}));
   chains = chains_in(keeper->take_map());
   EXPECT_THAT(chains[1].servers, ElementsAre(3, 4));
   EXPECT_FALSE(keeper->may_lose(3)) << "4 is not ready";
-  keeper->reported(4, server::encode(std::vector<ChainReport>{
-                          {0, chains[0].generation, true, false},
-                          {1, chains[1].generation, true, false}}));
+  keeper->reported(
+      4, server::encode(std::vector<ChainReport>{{0, chains[0].generation, true, false},
+                                                 {1, chains[1].generation, true, false}}));
   EXPECT_TRUE(keeper->is_ready(4));
   EXPECT_TRUE(keeper->may_lose(3));
 }

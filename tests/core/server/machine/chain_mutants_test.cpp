@@ -63,8 +63,7 @@ void answer_repeats_early(ChainServer& one) {
       return Actions{};
     const auto decided = range->chain().state().members().at(from).decided;
     if (push->sequence > decided) return Actions{};
-    return Actions{
-        machine::Send{from, answer_to(push->range, decided, range->value().clock())}};
+    return Actions{machine::Send{from, answer_to(push->range, decided, range->value().clock())}};
   };
 }
 
@@ -90,15 +89,15 @@ void read_at_the_head(ChainServer& one) {
         // The worker takes the row of the pull that it waits for.
         for (std::uint32_t pull = 1; pull < 24; ++pull)
           if (view.clock >= static_cast<std::int64_t>(pull) - 1)
-            more.emplace_back(
-                machine::Send{worker, server::encode({.kind = PacketKind::row,
-                                                      .range = number,
-                                                      .flags = pull,
-                                                      .sequence = range.value().own(worker),
-                                                      .clock = view.clock,
-                                                      .count = view.values.size() / sizeof(double),
-                                                      .facts = range.value().facts_for(worker, view),
-                                                      .elements = view.values})});
+            more.emplace_back(machine::Send{
+                worker, server::encode({.kind = PacketKind::row,
+                                        .range = number,
+                                        .flags = pull,
+                                        .sequence = range.value().own(worker),
+                                        .clock = view.clock,
+                                        .count = view.values.size() / sizeof(double),
+                                        .facts = range.value().facts_for(worker, view),
+                                        .elements = view.values})});
       }
     }
     return more;
@@ -106,9 +105,9 @@ void read_at_the_head(ChainServer& one) {
 }
 
 // Changes the state in each snapshot that a server hears.
-void change_snapshots(ChainServer& one,
-                      const std::function<void(ChainServer&, std::uint32_t, std::vector<std::byte>&)>&
-                          change) {
+void change_snapshots(
+    ChainServer& one,
+    const std::function<void(ChainServer&, std::uint32_t, std::vector<std::byte>&)>& change) {
   one.hear = [&one, change](int, Message& message) {
     if (auto snapshot = chain_packet_of(message, ChainKind::snapshot)) {
       std::vector<std::byte> state(snapshot->state.begin(), snapshot->state.end());

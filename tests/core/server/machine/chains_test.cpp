@@ -157,6 +157,35 @@ TEST(Chains, ServersSendEachOtherTheMeanOfEachStepOnce) {
   }
 }
 
+// The first of three servers has heard nothing of the others.
+TEST(Chains, AWorkerThatAsksHearsOfTheServersThatHaveNotKeptItsPush) {
+  const server::TableShape shape =
+      server::shape_of({.name = "w", .elements = 1, .synchrony = "asp", .replicas = 3},
+                       server::TableMembers::of_servers(1, 3))
+          .value();
+  server::RangeMachine range(shape, 0, 1, 1, shape.chains()[0]);
+  const std::vector<std::byte> one(sizeof(float));
+  const auto tell = [&](const server::Packet& packet) {
+    std::vector<int> missing;
+    for (const machine::Action& action : range.on_packet(0, packet, {}))
+      if (const auto* const send = std::get_if<machine::Send>(&action); send && send->to == 0)
+        for (const int member : server::parse_packet(send->message, {}).value().members)
+          missing.push_back(member);
+    return missing;
+  };
+  tell({.kind = server::PacketKind::assign,
+        .sequence = shape.fingerprint(),
+        .count = 1,
+        .elements = one});
+  tell({.kind = server::PacketKind::push,
+        .sequence = 1,
+        .count = 1,
+        .settings = server::values_of(shape.rule),
+        .elements = one});
+  EXPECT_EQ(tell({.kind = server::PacketKind::ask, .clock = server::kAnyClock}),
+            (std::vector{2, 3}));
+}
+
 // A server that may have been taken out of its chain answers nobody.
 TEST(Chains, AServerAsksBeforeEachAnswerWhetherItMay) {
   QuadraticWorld world("bsp", "sgd:rate=0.1", Dtype::f64, 2, 3, seed(3550000), kBadWeather, 4, 2);

@@ -18,7 +18,7 @@ RangeEntry drawn_entry(SeededNumbers& numbers, std::size_t bytes) {
                    .member = static_cast<int>(numbers.below(3)),
                    .clock = static_cast<std::int64_t>(numbers.below(6)),
                    .total = static_cast<double>(numbers.below(4))};
-  const std::size_t pushes = entry.kind == EntryKind::step ? numbers.below(4)
+  const std::size_t pushes = entry.kind == EntryKind::step   ? numbers.below(4)
                              : entry.kind > EntryKind::awake ? 1
                                                              : 0;
   for (std::size_t i = 0; i < pushes; ++i)

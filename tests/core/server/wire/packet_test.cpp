@@ -40,7 +40,7 @@ Packet drawn_packet(SeededNumbers& numbers) {
   if (packet.kind == PacketKind::row || packet.kind == PacketKind::quiet)
     packet.facts = {numbers.below(12), numbers.below(12), numbers.below(12), numbers.unit()};
   if (packet.kind == PacketKind::missing) {
-    packet.sequence = numbers.below(4);
+    packet.sequence = numbers.below(5);
     packet.members.assign(numbers.below(4), 1);
     packet.count = packet.members.size();
   }
@@ -74,7 +74,7 @@ TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {
   EXPECT_THAT(error_of({.kind = PacketKind::row, .count = 2}), testing::HasSubstr("elements"));
   EXPECT_THAT(error_of({.kind = PacketKind::missing, .count = 3, .members = {1, 2}}),
               testing::HasSubstr("the members that it says"));
-  EXPECT_THAT(error_of({.kind = PacketKind::missing, .sequence = 4}),
+  EXPECT_THAT(error_of({.kind = PacketKind::missing, .sequence = 5}),
               testing::HasSubstr("the members that it says"));
   EXPECT_THAT(error_of({.kind = PacketKind::push, .flags = 17}), testing::HasSubstr("too many"));
   EXPECT_THAT(
