@@ -54,7 +54,7 @@ class RangeChain {
   machine::Actions flow();
 
  private:
-  // What is known of the server behind this one in this generation.
+  // The server behind this one, as it is known in this generation.
   struct Successor {
     bool has_state = false, is_ready = false;
     std::uint64_t top = 0;   // the last entry that it has

@@ -22,7 +22,7 @@ RangeMachine::RangeMachine(const TableShape& shape, std::size_t range, std::uint
   if (chain_.is_head()) begin_as_head();
 }
 
-// Whatever has been decided is answered again when it is committed: the workers may not know it.
+// All that has been decided is answered again when it is committed: the workers may not know it.
 void RangeMachine::begin_as_head() {
   senders_.clear();
   for (const auto& [worker, member] : members()) {

@@ -157,7 +157,7 @@ class RangeMachine {
   std::uint32_t range_, timer_;
   RangeChain chain_;
   MayAnswer may_answer_;
-  // Of the first server:
+  // The first server has these:
   std::map<int, Sender> senders_;
   std::set<int> lost_;  // workers that are, also where this server is not the first
   std::set<int> wait_for_values_;
@@ -167,7 +167,7 @@ class RangeMachine {
   // Entries that must be committed before anyone hears of first values, or of the last moment at
   // which all were quiet.
   std::uint64_t assigned_by_ = 0, woken_by_ = 0;
-  // Of the last server, and with steps that close without some workers of the first too:
+  // The last server has these, and with steps that close without some workers the first too:
   std::map<int, Reader> readers_;
   std::optional<std::string> failure_;
   std::size_t most_held_ = 0, most_open_ = 0;

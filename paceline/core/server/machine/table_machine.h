@@ -52,8 +52,8 @@ class TableMachine final : public machine::Machine {
   void ask_before_answers(const RangeMachine::MayAnswer& may_answer);
   // A server begins to say again what may be lost. REQUIRES: resend_after.
   machine::Actions start_server(machine::Time now);
-  // What this server has to say of the chains that it is in. It grows when that may have changed.
-  // THREAD: any.
+  // This server has these to say of the chains that it is in. The number grows when they may have
+  // changed. THREAD: any.
   std::vector<ChainReport> reports() const;
   std::uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
   // Why a packet was refused or a server lost.

@@ -295,7 +295,7 @@ class VirtualChains {
             {.kind = ChainServer::kWorkerLost, .index = static_cast<std::uint32_t>(worker)});
   }
 
-  // What a server has carried out is the beginning of what the one before it has.
+  // The entries of a server are the beginning of those of the one before it.
   void observe(int member) {
     for (const auto& [number, range] : servers_.at(member)->table.ranges()) {
       const server::RangeChain& chain = range.chain();
