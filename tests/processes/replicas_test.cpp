@@ -141,6 +141,45 @@ TEST(Replicas, UnderAspEachPushCountsOnceWhicheverServersAreKilled) {
   EXPECT_THAT(run.left(), IsEmpty());
 }
 
+// Its own process is there long before it has a copy of the ranges.
+TEST(Replicas, ANewcomerThatIsKilledBeforeItIsReadyCostsNothing) {
+  constexpr int kSteps = 800;
+  ReplicatedRun run(fmt::format("paced:{}", kSteps),
+                    with_servers(3, 2, {"--server-restarts", "100"}), 3);
+  ASSERT_NE(run.job, "");
+  ::kill(run.servers().at(1), SIGKILL);
+  for (int newcomer = 3; newcomer < 6; ++newcomer) {
+    pid_t pid = 0;
+    for (const Deadline deadline = Deadline::in(10s); pid == 0 && !deadline.passed();)
+      if (const auto all = run.servers(); all.contains(newcomer)) pid = all.at(newcomer);
+    ASSERT_NE(pid, 0) << run.launcher.error();
+    ::kill(pid, SIGKILL);
+  }
+  EXPECT_TRUE(run.launcher.wait_for_error("server 6 is ready\n", Deadline::in(10s)))
+      << run.launcher.error();
+  EXPECT_EQ(run.end(), 0) << run.launcher.error();
+  EXPECT_EQ(told_by_all(run.launcher.output(), "values", kTableWorkers),
+            fmt::format("{:a}", fmt::join(QuadraticWorld::serial<double>(kTableSeed, kTableWorkers,
+                                                                         kSteps, 0.125),
+                                          " ")));
+  EXPECT_THAT(run.left(), IsEmpty());
+}
+
+TEST(Replicas, ASaveAfterSigtermOutlivesAServerThatIsKilledInIt) {
+  for (int round = 0; round < (is_nightly() ? 20 : 2); ++round) {
+    ReplicatedRun run("save", with_servers(3, 2), 3);
+    ASSERT_NE(run.job, "");
+    const auto servers = run.servers();
+    ASSERT_EQ(servers.size(), 3U);
+    run.launcher.send(SIGTERM);
+    ::kill(servers.at(round % 3), SIGKILL);
+    EXPECT_EQ(run.end(), 143) << run.launcher.output() << run.launcher.error();
+    for (int rank = 0; rank < kTableWorkers; ++rank)
+      EXPECT_THAT(run.launcher.output(), HasSubstr(fmt::format("[{}] saved", rank)));
+    EXPECT_THAT(run.left(), IsEmpty());
+  }
+}
+
 TEST(Replicas, WhereAllOfARangeAreKilledEveryWorkerNamesTheTableAndTheServers) {
   ReplicatedRun run("stream", with_servers(3, 2), 3);
   ASSERT_NE(run.job, "");

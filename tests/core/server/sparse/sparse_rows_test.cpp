@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/core/base/seed.h"
 #include <map>
 
 #include "paceline/core/base/result.h"
