@@ -21,7 +21,9 @@ class ControllerKeeper final : public ServerKeeper {
                     {servers.begin(), servers.end()}) {}
 
   bool may_lose(int member) const override { return controller_.may_lose(member); }
-  void died(int member) override { std::ignore = controller_.died(member); }
+  void died(int member, bool is_replaced) override {
+    std::ignore = controller_.died(member, is_replaced);
+  }
   void came(int member) override { std::ignore = controller_.came(member); }
   void reported(int member, Bytes report) override {
     const auto reports = server::parse_chain_reports(report);

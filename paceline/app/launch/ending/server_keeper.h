@@ -18,7 +18,8 @@ class ServerKeeper {
   virtual ~ServerKeeper() = default;
   // Whether another server that is ready has everything that this one has.
   virtual bool may_lose(int member) const = 0;
-  virtual void died(int member) = 0;
+  // Whether another one is started in its place.
+  virtual void died(int member, bool is_replaced) = 0;
   // A server that was started again is linked to all members, and has nothing yet.
   virtual void came(int member) = 0;
   // The server's own words (core/job/server_words.h); those that make no sense are none.

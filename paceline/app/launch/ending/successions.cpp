@@ -28,8 +28,9 @@ bool Successions::bears_loss_of(int server) const {
 
 std::optional<int> Successions::on_death(int server, bool may_start) {
   awaited_.erase(server);
-  keeper_->died(server);
-  if (!may_start || started_ >= options_.most) return std::nullopt;
+  const bool starts = may_start && started_ < options_.most;
+  keeper_->died(server, starts);
+  if (!starts) return std::nullopt;
   const int successor = options_.ranks + options_.servers + started_++;
   awaited_.insert(successor);
   return successor;

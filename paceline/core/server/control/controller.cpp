@@ -66,9 +66,16 @@ Actions Controller::on_timer(std::uint32_t, machine::Time now) {
   return actions;
 }
 
-Actions Controller::died(int server) {
+// One that ends before it has come leaves its place to the next, or to those that are there.
+Actions Controller::died(int server, bool is_replaced) {
   members_.erase(server);
-  if (servers_.erase(server) == 0) return {};
+  const bool had_come = servers_.erase(server) > 0;
+  if (!had_come && coming_ > 0) --coming_;
+  if (is_replaced) ++coming_;
+  if (!had_come) {
+    fill_chains();
+    return tell();
+  }
   for (std::size_t i = 0; i < chains_.size(); ++i) {
     const Chain& chain = chains_[i];
     if (!chain.has(server) && chain.joiner != server) continue;
@@ -88,10 +95,15 @@ Actions Controller::died(int server) {
 Actions Controller::came(int server) {
   members_.insert(server);
   servers_.insert(server);
+  if (coming_ > 0) --coming_;
+  fill_chains();
+  return tell();
+}
+
+void Controller::fill_chains() {
   for (std::size_t i = 0; i < chains_.size(); ++i)
     if (chains_[i].servers.size() < replicas_ && !chains_[i].joiner)
       change(i, chains_[i].servers, std::nullopt);
-  return tell();
 }
 
 Actions Controller::welcome(int member) {
@@ -110,11 +122,15 @@ Actions Controller::move(std::size_t chain, int server) {
 
 std::optional<int> Controller::spare_for(std::size_t chain, const std::vector<int>& servers) const {
   std::map<int, int> load;
-  for (const Chain& one : chains_)
+  for (const Chain& one : chains_) {
     for (const int server : one.servers) ++load[server];
+    if (one.joiner) ++load[*one.joiner];
+  }
   std::optional<int> best;
   for (const int server : servers_) {
     if (is_leaving(chain, server) || std::ranges::find(servers, server) != servers.end()) continue;
+    // Each server has as many places as there are replicas; who comes takes the others.
+    if (coming_ > 0 && load[server] >= static_cast<int>(replicas_)) continue;
     if (!best || load[server] < load[*best]) best = server;
   }
   return best;

@@ -3,8 +3,8 @@
 //
 // It is told of servers that end and come, hears from servers how far their chains are
 // (chain_report.h), and tells all members the chains whenever one has changed. A chain that is too
-// short takes a server that is in the fewest chains, which joins behind its last one and follows it
-// once it has caught up. A server counts as a replica when it is ready. A chain without one that is
+// short takes the server that comes in the place of the one that ended, else the one that is in the
+// fewest chains; it joins behind the last one and follows it once it has caught up. A server counts as a replica when it is ready. A chain without one that is
 // ready is lost, and its ranges with it.
 #pragma once
 
@@ -54,7 +54,8 @@ class Controller final : public machine::Machine {
   bool is_whole() const;
 
   machine::Actions start(machine::Time now);  // where messages may be lost
-  machine::Actions died(int server);
+  // Its chains wait for the server that comes in its place, if there is one, before others take it.
+  machine::Actions died(int server, bool is_replaced = false);
   machine::Actions came(int server);     // a new member
   machine::Actions welcome(int member);  // one that is no server is told the chains
   // The server is to leave the chain when another one is ready in its place.
@@ -69,6 +70,7 @@ class Controller final : public machine::Machine {
   void change(std::size_t chain, std::vector<int> servers, std::optional<int> joiner);
   std::optional<int> spare_for(std::size_t chain, const std::vector<int>& servers) const;
   void end_move(std::size_t chain, int ready);
+  void fill_chains();  // those that are too short
   machine::Actions tell() const;
 
   std::vector<Chain> chains_;
@@ -77,6 +79,7 @@ class Controller final : public machine::Machine {
   std::vector<std::set<int>> ready_;    // by chain
   std::map<std::size_t, int> leaving_;  // by chain
   std::optional<Lost> lost_;
+  std::size_t coming_ = 0;  // servers, in the place of others
   const machine::Time say_again_after_;
 };
 

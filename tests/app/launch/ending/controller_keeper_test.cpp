@@ -23,7 +23,7 @@ TEST(ControllerKeeper, TellsTheChainsWhenTheyHaveChangedAndCountsServersThatAreR
   const auto keeper = keeper_of_chains(2, 2, 2);
   EXPECT_EQ(keeper->take_map(), std::nullopt) << "members begin with the first chains";
   EXPECT_TRUE(keeper->may_lose(2));
-  keeper->died(2);
+  keeper->died(2, true);
   EXPECT_FALSE(keeper->may_lose(3)) << "nobody else has anything";
   auto chains = chains_in(keeper->take_map());
   ASSERT_EQ(chains.size(), 2U);

@@ -33,7 +33,7 @@ class CountingKeeper final : public ServerKeeper {
     });
   }
 
-  void died(int member) override {
+  void died(int member, bool) override {
     auto place = places_.extract(member);
     if (place.empty()) return;
     for (std::vector<int>& chain : ready_) changed_ |= std::erase(chain, member) > 0;

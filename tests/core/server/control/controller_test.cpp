@@ -46,6 +46,19 @@ TEST_F(ThreeServers, ALostServerIsCutOutAndASpareOneJoinsBehindTheLast) {
   EXPECT_TRUE(controller.is_whole());
 }
 
+TEST_F(ThreeServers, AServerInThePlaceOfAnotherTakesItsPlaces) {
+  controller.died(3, true);
+  EXPECT_EQ(controller.chains()[0].joiner, std::nullopt) << "it waits for the newcomer";
+  controller.came(5);
+  EXPECT_EQ(controller.chains()[0].joiner, 5);
+  EXPECT_EQ(controller.chains()[1].joiner, 5);
+  controller.died(5, true);
+  EXPECT_EQ(controller.chains()[0].joiner, std::nullopt);
+  controller.died(6, false);
+  EXPECT_EQ(controller.chains()[0].joiner, 4) << "nobody comes any more";
+  EXPECT_EQ(controller.chains()[1].joiner, 2);
+}
+
 TEST_F(ThreeServers, AChainWithoutAServerThatIsReadyIsLostForGood) {
   controller.died(3);
   EXPECT_FALSE(controller.lost());

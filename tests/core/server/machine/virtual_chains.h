@@ -118,7 +118,7 @@ class ChainServer final : public machine::Machine {
 class VirtualController final : public machine::Machine {
  public:
   // Told from outside; index: the server, the chain, the worker.
-  enum Kind : std::uint32_t { kStart = 1000, kDied, kCame, kMove, kWorkerCame };
+  enum Kind : std::uint32_t { kStart = 1000, kDied, kReplaced, kCame, kMove, kWorkerCame };
 
   VirtualController(const server::TableShape& shape, machine::Time say_again_after)
       : controller(shape.chains(), shape.spec.replicas, shape.members.all(),
@@ -131,6 +131,7 @@ class VirtualController final : public machine::Machine {
     switch (message.kind) {
       case kStart: return controller.start(now);
       case kDied: return controller.died(number);
+      case kReplaced: return controller.died(number, true);
       case kCame: return controller.came(number);
       case kWorkerCame: return controller.welcome(number);
       case kMove: {
@@ -191,7 +192,9 @@ class VirtualChains {
     if (!dead_.insert(member).second) return;
     ++kills;
     network_.kill(member, network_.now());
-    tell_soon(std::chrono::milliseconds(30), VirtualController::kDied, member);
+    // Every other time the chains wait for the server that comes in its place.
+    tell_soon(std::chrono::milliseconds(30),
+              kills % 2 == 0 ? VirtualController::kReplaced : VirtualController::kDied, member);
     come_soon(std::chrono::milliseconds(120));
   }
   // It is held to be dead, and works on with the chains that it knows until it is stopped.

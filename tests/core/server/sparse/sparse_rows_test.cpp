@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/core/base/seed.h"
 #include <map>
 
 #include "paceline/core/base/result.h"
+#include "paceline/core/base/seed.h"
 #include "tests/support/seed.h"
 
 namespace paceline::server {
