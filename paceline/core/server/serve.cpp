@@ -247,6 +247,8 @@ class Serving {
     check_memory(shape, own_, transport::memory_bound()).value();
     tables_.emplace_back(job_, own_, std::move(shape), number,
                          chains_ ? std::optional(chains_->now()) : std::nullopt);
+    // A server that joins the chains of the moment begins to ask for its ranges when it hears them.
+    if (chains_) tables_.back().hear(encode(chains_->now()));
   }
   void keep(const SparseTableSpec& spec, std::uint32_t number) {
     sparse_.emplace_back(job_, own_, shape_of(spec, members_).value(), number);

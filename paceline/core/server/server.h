@@ -10,8 +10,8 @@
 // declare tables (declaring.h, machine/table_register.h), or among its ranks. Start reading at
 // server_table.h, then consistency.h, then range_machine.h.
 //
-// Where several servers keep each range (range_state.h, range_chain.h), control/ decides which ones:
-// the launcher runs its controller.h.
+// Several servers may keep each range (range_state.h, range_chain.h): control/ decides which ones,
+// in the launcher (controller.h).
 //
 // A sparse table (sparse_table.h) has rows by ids of 48 bits, of which only those are stored that
 // somebody has pushed to: sparse/ holds their store (row_store.h), the state of a share of them
