@@ -73,6 +73,9 @@ TEST(ServerLoss, AServerThatIsKilledIsReplacedByAnotherThatAllRanksSpeakTo) {
       EXPECT_TRUE(run.all_say(fmt::format("lost {}", kAskers + victim))) << run.launcher.error();
       EXPECT_TRUE(run.all_say(fmt::format("answered {}", kAskers + newest)))
           << run.launcher.output() << run.launcher.error();
+      EXPECT_TRUE(run.launcher.wait_for_error(fmt::format("server {} is ready\n", newest),
+                                              Deadline::in(10s)))
+          << run.launcher.error();
       EXPECT_THAT(
           run.launcher.error(),
           AllOf(HasSubstr(fmt::format("paceline: server {} (pid {}, host ", victim, pid)),
