@@ -4,6 +4,12 @@
 
 namespace paceline::server {
 
+TableMembers members_of(const Job& job, const std::optional<TableMembers>& given) {
+  if (given) return *given;
+  return job.servers() > 0 ? TableMembers::of_servers(job.world_size(), job.servers())
+                           : TableMembers::of_ranks(job.world_size());
+}
+
 std::shared_ptr<MadeTables> MadeTables::of(Job& job) {
   return std::static_pointer_cast<MadeTables>(
       job::job_extension(job, "tables", [] { return std::make_shared<MadeTables>(); }));

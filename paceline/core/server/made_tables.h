@@ -3,13 +3,19 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/server/table/table_numbers.h"
+#include "paceline/core/server/table/table_spec.h"
 
 namespace paceline::server {
+
+// The members of a table for which these are given, or none: then the workers and the servers of the
+// job, or all its ranks in both places.
+TableMembers members_of(const Job& job, const std::optional<TableMembers>& given);
 
 // THREAD: any.
 class MadeTables final : public job::JobExtension, public std::enable_shared_from_this<MadeTables> {

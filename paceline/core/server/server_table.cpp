@@ -22,12 +22,6 @@ namespace {
 using machine::Actions;
 using machine::Time;
 
-TableMembers members_of(const Job& job, const std::optional<TableMembers>& given) {
-  if (given) return *given;
-  return job.servers() > 0 ? TableMembers::of_servers(job.world_size(), job.servers())
-                           : TableMembers::of_ranks(job.world_size());
-}
-
 }  // namespace
 
 class Table::Impl {

@@ -21,12 +21,6 @@ namespace {
 using machine::Actions;
 using machine::Time;
 
-TableMembers sparse_members(const Job& job, const std::optional<TableMembers>& given) {
-  if (given) return *given;
-  return job.servers() > 0 ? TableMembers::of_servers(job.world_size(), job.servers())
-                           : TableMembers::of_ranks(job.world_size());
-}
-
 }  // namespace
 
 class SparseTable::Impl {
@@ -254,7 +248,7 @@ SparseTable::SparseTable(Job& job, const SparseTableSpec& spec,
                  "sparse table '{}': its rows lie on one server each, and the job has {} replicas: "
                  "start it with --replicas 1",
                  spec.name, job::replicas_of(job));
-  SparseShape shape = shape_of(spec, sparse_members(job, members)).value();
+  SparseShape shape = shape_of(spec, members_of(job, members)).value();
   const auto made = MadeTables::of(job);
   auto name = made->take(spec.name);
   const bool by_servers = job.servers() > 0 && !members;

@@ -89,7 +89,7 @@ class TableRegister final : public machine::Machine {
 class TableDeclarer final : public machine::Machine {
  public:
   // The members from first_server on are the servers.
-  // Where `servers_may_end` the others have what one of them has.
+  // With `servers_may_end` others have what one of them has, and it is not waited for any more.
   TableDeclarer(int first_server, int servers, bool servers_may_end = false)
       : first_(first_server), servers_(servers), servers_may_end_(servers_may_end) {}
 
