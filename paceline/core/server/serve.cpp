@@ -66,7 +66,7 @@ class ServedTable {
     }
   }
 
-  bool is_over() const { return !machine_.ranges().empty() && !machine_.serves_members(); }
+  bool is_over() const { return machine_.is_over(); }
 
  private:
   static std::set<int> with(int own, std::set<int> members) {
@@ -154,7 +154,7 @@ class Serving {
     if (std::exchange(moved_, moved) != moved) quiet_until_ = Deadline::in(links_.stall_time);
   }
 
-  // All workers have left these, here or where this server had them from.
+  // All workers have left these. A server that came late may hear so from another one alone.
   void close_tables() {
     for (const ServedTable& table : tables_)
       if (chains_ && table.is_over()) tell(RegisterKind::closed, table.number());

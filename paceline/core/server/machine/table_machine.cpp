@@ -49,6 +49,12 @@ bool TableMachine::serves_members() const {
   return std::ranges::any_of(ranges_, [](const auto& one) { return one.second.has_members(); });
 }
 
+bool TableMachine::is_over() const {
+  if (shape_.spec.replicas == 1) return !ranges_.empty() && !serves_members();
+  const std::lock_guard lock(mutex_);
+  return std::ranges::includes(done_, shape_.members.workers);
+}
+
 std::set<int> TableMachine::served() const {
   const std::lock_guard lock(mutex_);
   std::set<int> all;
@@ -79,6 +85,10 @@ Actions TableMachine::on_message(int from, const Message& message, Time now) {
 }
 
 Actions TableMachine::on_packet(int from, Packet packet, Time now) {
+  if (packet.kind == PacketKind::done) {
+    done_.insert(from);
+    return {};
+  }
   if (packet.kind >= PacketKind::assigned)
     return worker_ ? worker_->on_packet(from, std::move(packet), now) : Actions{};
   const auto range = ranges_.find(packet.range);
@@ -189,6 +199,7 @@ Actions TableMachine::on_lost(int peer, Time now) {
       !servers_.contains(peer) || std::ranges::binary_search(shape_.members.workers, peer);
   for (auto& [number, range] : ranges_)
     if (works) append(actions, range.on_lost(peer, now));
+  if (works) done_.insert(peer);
   if (worker_) std::ignore = worker_->on_lost(peer);
   return actions;
 }

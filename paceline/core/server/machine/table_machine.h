@@ -46,6 +46,9 @@ class TableMachine final : public machine::Machine {
   bool is_worker() const { return worker_.has_value(); }
   bool serves_members() const;   // a range that it serves has members
   std::set<int> served() const;  // these
+  // Nobody needs this server for the table any more. Where ranges have several replicas, that is
+  // when all workers have heard that they have left: until then, whoever answers them may be lost.
+  bool is_over() const;
   // The ranges that it serves. THREAD: the driver, or when nothing drives it.
   const std::map<std::uint32_t, RangeMachine>& ranges() const { return ranges_; }
   // Servers ask it before each answer to a worker (range_machine.h). Before anything comes.
@@ -84,6 +87,7 @@ class TableMachine final : public machine::Machine {
   std::map<std::uint32_t, RangeMachine> ranges_;  // range i has timer i + 1
   std::optional<WorkerMachine> worker_;
   std::deque<Work> works_;
+  std::set<int> done_;  // workers that need nothing more of any server
   std::optional<Failure> refused_;
   std::vector<ChainReport> reported_;  // at the last change
   std::atomic<std::uint64_t> changes_ = 0;

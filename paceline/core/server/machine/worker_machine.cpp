@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "paceline/core/base/check.h"
@@ -170,7 +171,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time now) {
     case PacketKind::row: row(range, packet); break;
     case PacketKind::quiet: became_quiet(range, packet); break;
     case PacketKind::left:
-      if (std::exchange(side.is_leaving, false)) --to_leave_;
+      if (std::exchange(side.is_leaving, false) && --to_leave_ == 0) tell_done();
       break;
     case PacketKind::missing: note_missing(side, std::move(packet)); break;
     case PacketKind::failed:
@@ -188,6 +189,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time now) {
 Actions WorkerMachine::on_timer(Time now) {
   for (std::size_t range = 0; range < sides_.size(); ++range)
     if (std::exchange(sides_[range].was_moved, false) || may_lose_messages()) send_again(range);
+  if (may_lose_messages() && is_done_) tell_done();
   if (may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
   return take();
 }
@@ -200,6 +202,16 @@ void WorkerMachine::send_again(std::size_t range) {
   for (const auto& [number, message] : side.unanswered) send_to_head(range, message);
   if (side.awaits_row) ask(range);
   if (side.is_leaving) send(range, {.kind = PacketKind::leave});
+}
+
+// Servers that come later hear of it from these.
+void WorkerMachine::tell_done() {
+  is_done_ = true;
+  if (shape_.spec.replicas == 1) return;
+  std::set<int> servers;
+  for (const Chain& one : chains_) servers.insert(one.servers.begin(), one.servers.end());
+  for (const int server : servers)
+    actions_.emplace_back(machine::Send{server, encode(Packet{.kind = PacketKind::done})});
 }
 
 Actions WorkerMachine::configure(const std::vector<Chain>& chains) {

@@ -119,6 +119,7 @@ class WorkerMachine {
   void send(std::size_t range, Packet packet);
   void send_to_head(std::size_t range, machine::Message message);
   void send_again(std::size_t range);
+  void tell_done();
   const Chain& chain(std::size_t range) const { return chains_[shape_.chain_of(range)]; }
   bool is_of_server(int from, std::size_t range) const;
   void lose(std::size_t range);
@@ -148,6 +149,7 @@ class WorkerMachine {
   bool may_push_ = true;     // it has read what this clock needs
   bool is_pulling_ = false;
   bool is_quiescing_ = false;              // its pull waits until all are
+  bool is_done_ = false;                   // it has left all ranges
   std::uint32_t pull_ = 0, question_ = 0;  // numbers
   std::size_t rows_missing_ = 0, to_join_ = 0, to_assign_ = 0, to_leave_ = 0;  // ranges
   std::uint64_t heard_ = 0;                                                    // packets

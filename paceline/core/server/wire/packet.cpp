@@ -102,7 +102,7 @@ Result<Packet> parse_packet(const machine::Message& message, const PacketLimits&
   packet.sequence = reader.integer<std::uint64_t>();
   packet.clock = reader.integer<std::int64_t>();
   packet.count = reader.integer<std::uint64_t>();
-  if (packet.kind < PacketKind::assign || packet.kind > PacketKind::moved)
+  if (packet.kind < PacketKind::assign || packet.kind > PacketKind::done)
     return malformed(packet, "has no known kind");
   if (packet.range >= limits.ranges) return malformed(packet, "names a range that is not there");
   if (packet.kind == PacketKind::push) {

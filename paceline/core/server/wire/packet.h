@@ -46,6 +46,8 @@ enum class PacketKind : std::uint32_t {
             // question; sequence: a Lack; clock: where it lacks a push; count: members]
   failed,   // what the table has ended with, as text
   moved,  // this server does not take such packets for the range: ask the one that the chain names
+  // A worker says this to servers: it has heard of all ranges that it has left them [range: 0].
+  done,
 };
 
 // A range lacks one of these of the members that it waits for.

@@ -99,6 +99,44 @@ TEST(Chains, WorkersThatAreQuietReadTheSameWhateverEnds) {
   }
 }
 
+// Servers give up a table that nobody needs, some of them earlier than others. Whichever are killed
+// then, every worker hears that it has left, and no server keeps the table.
+TEST(Chains, EveryWorkerHearsThatItHasLeftWhateverEndsMeanwhile) {
+  int kills = 0;
+  for (int number = 0; number < worlds_of(400); ++number) {
+    const std::uint64_t of_seed = seed(3580000 + static_cast<std::uint64_t>(number));
+    QuadraticWorld world("asp", "sgd:rate=0.1", Dtype::f64, 3, 4, of_seed, kBadWeather, 2,
+                         2 + number % 2);
+    ASSERT_TRUE(world.table.run()) << "seed " << number;
+    VirtualChains& chains = *world.table.chains;
+    chains.end_table();
+    SeededNumbers numbers(of_seed);
+    const machine::Time begin = world.table.network.now();
+    const auto later = [&](double most) {
+      return begin + machine::Time(static_cast<machine::Time::rep>(most * numbers.unit() * 1e6));
+    };
+    for (int worker = 0; worker < 3; ++worker)
+      chains.at(later(30), [&world, worker] {
+        world.table.network.tell(worker, -1, {.kind = TableTrainer::kLeave});
+      });
+    for (int i = 0; i < 4; ++i)
+      chains.at(later(250), [&chains, chosen = numbers.next()] {
+        const auto all = chains.expendable();
+        if (!all.empty()) chains.kill(all[chosen % all.size()]);
+      });
+    world.table.run_to(begin + 40ms);
+    ASSERT_TRUE(world.table.run(begin + 20s)) << "seed " << number;
+    world.table.run_to(world.table.network.now() + 1s);
+    EXPECT_EQ(complaint_of_chains(world.table), "") << "seed " << number;
+    for (const auto& [member, server] : chains.servers())
+      if (member < kLateServers && chains.is_alive(member)) {
+        EXPECT_TRUE(server->has_ended_table) << "server " << member << " seed " << number;
+      }
+    kills += chains.kills;
+  }
+  EXPECT_GT(kills, worlds_of(400));
+}
+
 // Steps that close without some workers: each push counts at most once, and the shares of a step
 // add up to one.
 TEST(Chains, StepsThatCloseEarlyCountEachPushAtMostOnce) {

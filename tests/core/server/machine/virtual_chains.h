@@ -37,6 +37,7 @@ class ChainServer final : public machine::Machine {
 
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override {
+    if (has_ended_table) return {};
     if (message.kind == kStart && from < 0) {
       machine::Actions actions = table.start_server(now);
       actions.emplace_back(machine::Arm{kTick, now + resend_after_});
@@ -56,6 +57,7 @@ class ChainServer final : public machine::Machine {
     return done(std::move(actions), now);
   }
   machine::Actions on_timer(std::uint32_t timer, machine::Time now) override {
+    if (has_ended_table) return {};
     if (timer != kTick) return done(table.on_timer(timer, now), now);
     told_.clear();
     machine::Actions actions = done({}, now);
@@ -75,6 +77,8 @@ class ChainServer final : public machine::Machine {
   std::size_t events = 0;
   bool has_ended = false;
   std::function<void()> observe = [] {};  // called after each event
+  // Whether it gives up the table when nobody needs it, as serve() does.
+  bool ends_table = false, has_ended_table = false;
   // A wrong protocol may change what this server hears, answer in its place, or hear more.
   std::function<machine::Actions(int from, machine::Message&)> hear = [](int, machine::Message&) {
     return machine::Actions{};
@@ -93,6 +97,7 @@ class ChainServer final : public machine::Machine {
 
   machine::Actions done(machine::Actions actions, machine::Time now) {
     if (has_ended) return {};
+    has_ended_table |= ends_table && table.is_over();
     const machine::Actions more = say(actions, now);
     actions.insert(actions.end(), more.begin(), more.end());
     observe();
@@ -217,6 +222,10 @@ class VirtualChains {
     network_.tell(
         kController, -1,
         {.kind = VirtualController::kWorkerCame, .index = static_cast<std::uint32_t>(member)});
+  }
+  // From now on servers give up the table when nobody needs it any more.
+  void end_table() {
+    meddle_with_all([](ChainServer& one) { one.ends_table = true; });
   }
   void worker_lost(int member) { lost_workers_.insert(member); }
 
