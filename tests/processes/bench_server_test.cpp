@@ -1,5 +1,6 @@
 // `paceline bench server` with real workers and servers: covers
-// paceline/app/cli/commands/bench_server.cpp and paceline/app/measure/contestant.h.
+// paceline/app/cli/commands/bench_server.cpp, paceline/app/measure/contestant.h and
+// paceline/app/measure/server_pauses.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,11 +71,29 @@ TEST(BenchServer, CountsTheRowsOfSparseTablesBesideTheTableAlone) {
       EXPECT_GT(row.at(rate), 0) << row;
 }
 
+TEST(BenchServer, TellsHowLongWorkersStandStillWhenServersAreKilled) {
+  const auto done = bench_server({"--ranks", "2", "--servers", "3", "--replicas", "2",
+                                  "--kill-every", "0.3", "--sizes", "40KiB", "--json", "-"});
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  const json rows = json::parse(done.output);
+  ASSERT_EQ(rows.size(), 1u);
+  const json& row = rows.front();
+  EXPECT_EQ(row.at("replicas"), 2);
+  EXPECT_EQ(row.at("bytes"), 40 << 10);
+  EXPECT_GE(row.at("kills"), 1);
+  EXPECT_THAT(done.error, HasSubstr("was killed by signal 9 (SIGKILL); the job goes on"));
+  EXPECT_GE(row.at("longest_ms"), row.at("median_ms"));
+  EXPECT_GE(row.at("longest_ms"), row.at("undisturbed_ms"));
+}
+
 TEST(BenchServer, WrongUseIsTwoAndNamesTheRemedy) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--ranks", "2"}, "--ranks 4 --servers 2"},
       {{"--ranks", "2", "--servers", "1", "--operations", "add"}, "push_pull"},
       {{"--ranks", "2", "--servers", "1", "--synchrony", "backup_workers:spare=2"}, "spare"},
+      {{"--ranks", "2", "--servers", "2", "--kill-every", "1"}, "--replicas 2"},
+      {{"--ranks", "2", "--servers", "2", "--replicas", "2", "--operations", "push_pull"},
+       "leave it out"},
       {{"--ranks", "2", "--server-hosts", "a"}, "--servers 2"}};
   for (const auto& [words, remedy] : wrong) {
     const auto done = bench_server(words);

@@ -68,7 +68,7 @@ class ReplicatedRun {
         all[std::stoi(index)] = pid;
     return all;
   }
-  int end() { return exit_code(launcher.wait(Deadline::in(60s))); }
+  int end() { return exit_code(launcher.wait(Deadline::in(is_nightly() ? 300s : 60s))); }
   std::string left() const { return left_overs(job, pids, Deadline::in(0s)); }
   Clock::duration slowest() const { return slowest_; }  // until as many were ready again
 
@@ -109,12 +109,12 @@ TEST(Replicas, WithoutKillsHaveTheBitsOfOneLoop) {
 
 TEST(Replicas, BspHasTheBitsOfTheRunWithoutFaultsWhicheverServersAreKilled) {
   constexpr int kSteps = 3'000;
-  const int kills = is_nightly() ? 20 : 3;
+  const int kills = is_nightly() ? 100 : 3;
   for (const int replicas : {2, 3}) {
     SeededNumbers numbers(seed(3560000 + static_cast<std::uint64_t>(replicas)));
     const int steps = is_nightly() ? 8 * kSteps : kSteps;
     ReplicatedRun run(fmt::format("paced:{}", steps),
-                      with_servers(3, replicas, {"--server-restarts", "100"}), 3);
+                      with_servers(3, replicas, {"--server-restarts", "200"}), 3);
     ASSERT_NE(run.job, "");
     for (int i = 0; i < kills; ++i) run.kill_and_wait(numbers);
     EXPECT_GE(run.kills(), 1) << run.launcher.error();
@@ -133,20 +133,23 @@ TEST(Replicas, BspHasTheBitsOfTheRunWithoutFaultsWhicheverServersAreKilled) {
   }
 }
 
-TEST(Replicas, UnderAspEachPushCountsOnceWhicheverServersAreKilled) {
-  const int steps = is_nightly() ? 20'000 : 2'500, kills = is_nightly() ? 20 : 3;
-  SeededNumbers numbers(seed(3570000));
-  ReplicatedRun run(fmt::format("marks:{}", steps),
-                    with_servers(3, 2, {"--server-restarts", "100"}), 3);
-  ASSERT_NE(run.job, "");
-  for (int i = 0; i < kills; ++i) run.kill_and_wait(numbers);
-  EXPECT_GE(run.kills(), 1) << run.launcher.error();
-  EXPECT_EQ(run.end(), 0) << run.launcher.error();
-  const std::vector<int> marks(8 * kTableWorkers, steps);
-  EXPECT_EQ(told_by_all(run.launcher.output(), "marks", kTableWorkers),
-            fmt::format("{}", fmt::join(marks, " ")));
-  EXPECT_LE(longest_pause(run.launcher.output()), 2'000);
-  EXPECT_THAT(run.left(), IsEmpty());
+TEST(Replicas, EachPushCountsOnceWhicheverServersAreKilled) {
+  const int steps = is_nightly() ? 20'000 : 1'500, kills = is_nightly() ? 100 : 3;
+  for (const char* const behaviour : {"marks", "late_marks"}) {
+    SCOPED_TRACE(behaviour);
+    SeededNumbers numbers(seed(3570000));
+    ReplicatedRun run(fmt::format("{}:{}", behaviour, steps),
+                      with_servers(3, 2, {"--server-restarts", "200"}), 3);
+    ASSERT_NE(run.job, "");
+    for (int i = 0; i < kills; ++i) run.kill_and_wait(numbers);
+    EXPECT_GE(run.kills(), 1) << run.launcher.error();
+    EXPECT_EQ(run.end(), 0) << run.launcher.error();
+    const std::vector<int> marks(8 * kTableWorkers, steps);
+    EXPECT_EQ(told_by_all(run.launcher.output(), "marks", kTableWorkers),
+              fmt::format("{}", fmt::join(marks, " ")));
+    EXPECT_LE(longest_pause(run.launcher.output()), 2'000);
+    EXPECT_THAT(run.left(), IsEmpty());
+  }
 }
 
 // Its own process is there long before it has a copy of the ranges.

@@ -9,8 +9,9 @@
 // loop that no program on one host can beat by much. Callers turn the figures into tables, files
 // and choices. The operations of servers have contestants too (contestant.h), and the workers'
 // clocks are counted under each model of consistency, beside a forecast of the same machines in
-// virtual time (clock_forecast.h); sparse_rates.h counts the rows of sparse tables. calibrate() (calibration.h) makes a profile of such comparisons.
-// pin.h keeps a thread on a processor of its own. Start reading at comparison.h.
+// virtual time (clock_forecast.h); sparse_rates.h counts the rows of sparse tables,
+// server_pauses.h tells how long workers stand still when a server is killed. calibrate()
+// (calibration.h) makes a profile of such comparisons. pin.h keeps a thread on a processor of its own. Start reading at comparison.h.
 #pragma once
 
 #include "paceline/app/measure/calibration.h"
@@ -18,4 +19,5 @@
 #include "paceline/app/measure/comparison.h"
 #include "paceline/app/measure/contestant.h"
 #include "paceline/app/measure/quantile.h"
+#include "paceline/app/measure/server_pauses.h"
 #include "paceline/app/measure/sparse_rates.h"

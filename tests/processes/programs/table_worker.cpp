@@ -8,6 +8,7 @@
 //                   the longest time between two steps
 //   marks:STEPS     pushes a one to an element of its own in each step, under asp, with such pauses;
 //                   says "ready PID", and at the end "marks V0 V1 ..." of all workers' elements
+//   late_marks:STEPS  the same under ssp with a staleness of 2
 //   delayed:DELAY:RATE  trains one number under an exact delay, and says how far it swings
 //   stream          says "ready PID", and trains for ever
 //   first           as stream in the first generation, as train:5 in later ones
@@ -121,7 +122,7 @@ void train_paced(Job& job, int steps) {
 }
 
 // Each worker has an element in each of eight parts.
-void push_marks(Job& job, int steps) {
+void push_marks(Job& job, const std::string& synchrony, int steps) {
   constexpr std::size_t kParts = 8;
   const auto workers = static_cast<std::size_t>(job.world_size());
   std::vector<double> values(kParts * workers), update(values.size());
@@ -130,7 +131,7 @@ void push_marks(Job& job, int steps) {
   Table table(job, {.name = "marks",
                     .elements = values.size(),
                     .dtype = paceline::Dtype::f64,
-                    .synchrony = "asp:update=worker",
+                    .synchrony = synchrony,
                     .rule = "add",
                     .part_bytes = workers * sizeof(double)});
   table.assign(paceline::buffer_of(values)).wait();
@@ -182,7 +183,9 @@ int behave(Job& job, const std::string& behaviour) {
   if (name == "told") ready();
   if (name == "train" || name == "told") train(job, std::stoi(behaviour.substr(name.size() + 1)));
   if (name == "paced") train_paced(job, std::stoi(behaviour.substr(name.size() + 1)));
-  if (name == "marks") push_marks(job, std::stoi(behaviour.substr(name.size() + 1)));
+  if (name == "marks" || name == "late_marks")
+    push_marks(job, name == "marks" ? "asp:update=worker" : "ssp:staleness=2,update=worker",
+               std::stoi(behaviour.substr(name.size() + 1)));
   if (name == "first" && job.generation() > 1) train(job, 5);
   else if (name == "first" || name == "stream") stream(job);
   if (name == "save") {

@@ -90,6 +90,9 @@ void add_server_options(CLI::App& app, RanksOptions& given) {
   app.add_option("--server-hosts", given.servers.hosts,
                  "hosts of the servers, as c,d (default: those of the ranks, in turn)")
       ->type_name("LIST");
+  app.add_option("--replicas", given.servers.replicas,
+                 "servers that keep each range of a table, 1 to 3 (1)")
+      ->type_name("R");
 }
 
 int run_on_ranks(RanksOptions given, std::vector<std::string> words,

@@ -11,6 +11,7 @@
 #include "paceline/app/cli/shared/arguments.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/server/server.h"
 
 namespace paceline::cli {
@@ -24,13 +25,16 @@ constexpr const char* kAbout =
     "workers go under a model of consistency, also when some are slow. With --sparse instead rows "
     "a "
     "second of\n"
-    "sparse tables, by ids in a request and rule.";
+    "sparse tables, by ids in a request and rule; with --kill-every the longest pause of workers "
+    "whose\n"
+    "servers are killed.";
 
 constexpr const char* kMore = R"(Examples:
   paceline bench server --ranks 4 --servers 2
   paceline bench server --hosts a,b,c,d --servers 4 --server-hosts e,f,g,h --sizes 64MiB --json servers.json
   paceline bench server --ranks 4 --servers 1 --slow 0:5 --synchrony bsp ssp:staleness=3 backup_workers:spare=1 asp
   paceline bench server --ranks 4 --servers 2 --sparse --rows 10000000 --ids 100,1000
+  paceline bench server --ranks 3 --servers 3 --replicas 2 --kill-every 0.5 --sizes 4MiB
   paceline run -n 4 --servers 2 -- paceline bench server        takes part as a worker
 
 Operations alternate in blocks in the same processes, each lasts as long as its slowest worker, and results are checked.
@@ -38,6 +42,8 @@ Operations alternate in blocks in the same processes, each lasts as long as its 
 A clock is a wait of --pace milliseconds, a push and a pull of 256 KiB; "time a clock" is relative to the first synchrony;
 "forecast" is what the same machines do in virtual time, where messages take none.
 Rows of sparse tables have 64 bytes. "bare" is the table alone, in the memory of one process: the same requests to as many rows.
+A step under --kill-every is a push and a pull of all bytes under asp; "before" is the longest one before the first kill, "longest" that of all workers,
+"median" of the longest one after each kill. Killed are servers on the host of rank 0, for ten times TIME.
 
 Exit codes: 0 done; 1 a result was wrong, or a process failed; 2 wrong usage; else as `paceline run`
 )";
@@ -62,6 +68,11 @@ std::vector<measure::SparseOptions> sparse_of(const ServerBenchOptions& given) {
     }
   }
   return all;
+}
+
+int parse_replicas(const ServerBenchOptions& given) {
+  const std::string& text = given.ranks.servers.replicas;
+  return text.empty() ? 1 : parse_count("--replicas", text, 1, membership::kMostReplicas);
 }
 
 measure::Slowness slowness_of(const std::string& text) {
@@ -131,11 +142,25 @@ std::string sparse_line(const SparseRow& row) {
                      rate_text(row.rates.pushed, row.bare.pushed));
 }
 
+std::string pause_head() {
+  return fmt::format("{:>11} {:>7} {:>14} {:>12} {:>12} {:>12}\n", "bytes", "kills",
+                     "steps a second", "before, ms", "longest, ms", "median, ms");
+}
+
+std::string pause_line(const PauseRow& row) {
+  const measure::PauseFigures& figures = row.figures;
+  return fmt::format("{:>11} {:>7} {:>14.1f} {:>12.1f} {:>12.1f} {:>12.1f}\n", row.bytes,
+                     figures.kills, figures.steps_per_second, 1e3 * figures.undisturbed,
+                     1e3 * figures.longest, 1e3 * figures.median);
+}
+
 std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows,
-                        const std::vector<ClockRow>& clocks, const std::vector<SparseRow>& sparse) {
+                        const std::vector<ClockRow>& clocks, const std::vector<SparseRow>& sparse,
+                        const std::vector<PauseRow>& pauses) {
   const auto described = [&](nlohmann::ordered_json object) {
     object["workers"] = job.workers;
     object["servers"] = job.servers;
+    object["replicas"] = job.replicas;
     object["placement"] = job.placement;
     object["transport"] = job.transport;
     return object.dump();
@@ -169,6 +194,15 @@ std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows
                                {"pushed_per_second", row.rates.pushed},
                                {"bare_pushed_per_second", row.bare.pushed}}));
   }
+  for (const PauseRow& row : pauses) {
+    lines.push_back(described({{"operation", "pause"},
+                               {"bytes", row.bytes},
+                               {"kills", row.figures.kills},
+                               {"steps_per_second", row.figures.steps_per_second},
+                               {"undisturbed_ms", 1e3 * row.figures.undisturbed},
+                               {"longest_ms", 1e3 * row.figures.longest},
+                               {"median_ms", 1e3 * row.figures.median}}));
+  }
   return fmt::format("[{}]\n", fmt::join(lines, ",\n "));
 }
 
@@ -193,6 +227,9 @@ ServerBenchOptions::ServerBenchOptions() : app(kAbout, "paceline bench server") 
   app.add_option("--rules", rules, "with --sparse: rules (adagrad adagrad:per=row)")
       ->type_name("NAME..");
   add("--seconds", seconds, "S", "with --sparse: of pulls, and of pushes (1)");
+  add("--kill-every", kill_every, "TIME",
+      "instead kill a server each so many seconds, and tell how long workers stood still; with "
+      "--replicas 2 or 3");
   add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
 }
 
@@ -206,11 +243,29 @@ ServerBenchRequest checked(const ServerBenchOptions& given) {
     request.sparse = sparse_of(given);
     return request;
   }
+  const bool is_replicated = parse_replicas(given) > 1;
   for (const std::string& name : parse_list("--operations", given.operations)) {
+    if (name == "push_pull" && is_replicated) {
+      PACELINE_CHECK(given.app.count("--operations") == 0,
+                     "--operations: push_pull's sums lie on one server each; leave it out with "
+                     "--replicas {}",
+                     given.ranks.servers.replicas);
+      continue;
+    }
     parse_choice("--operations", name, {"all_reduce", "push_pull", "push", "pull"});
     request.operations.push_back(name == "all_reduce" ? "" : name);
   }
   request.sizes = parse_sizes("--sizes", given.sizes);
+  if (!given.kill_every.empty()) {
+    PACELINE_CHECK(given.synchronies.empty() && given.app.count("--operations") == 0,
+                   "--kill-every: it measures steps alone; leave out --operations and "
+                   "--synchrony");
+    const double every = parse_positive("--kill-every", given.kill_every);
+    for (const std::size_t bytes : request.sizes)
+      request.pauses.push_back({.bytes = bytes, .kill_every = every, .seconds = 10 * every});
+    request.sizes.clear();
+    return request;
+  }
   request.dtype =
       parse_choice("--dtype", given.dtype, {"f32", "f64"}) == "f32" ? Dtype::f32 : Dtype::f64;
   request.blocks = parse_count("--blocks", given.blocks, 1, kMostBlocks);

@@ -15,7 +15,7 @@ namespace paceline::cli {
 
 // The job that was measured.
 struct ServedJob {
-  int workers = 1, servers = 1;
+  int workers = 1, servers = 1, replicas = 1;
   std::string transport, placement;  // of the servers: "colocated" or "dedicated"
 };
 
@@ -45,6 +45,12 @@ struct SparseRow {
   measure::SparseRates rates = {}, bare = {};  // the latter of the table alone, without messages
 };
 
+// Steps of workers while servers are killed.
+struct PauseRow {
+  std::size_t bytes = 0;
+  measure::PauseFigures figures = {};
+};
+
 // A row for each candidate. An all_reduce among them is what the others are compared with.
 std::vector<ServerRow> server_rows(const measure::Comparison& comparison);
 
@@ -54,9 +60,12 @@ std::string clock_head();
 std::string clock_line(const ClockRow& row);
 std::string sparse_head();
 std::string sparse_line(const SparseRow& row);
+std::string pause_head();
+std::string pause_line(const PauseRow& row);
 std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows,
                         const std::vector<ClockRow>& clocks,
-                        const std::vector<SparseRow>& sparse = {});
+                        const std::vector<SparseRow>& sparse = {},
+                        const std::vector<PauseRow>& pauses = {});
 
 // The options as the user wrote them.
 struct ServerBenchOptions {
@@ -66,7 +75,7 @@ struct ServerBenchOptions {
   RanksOptions ranks;
   std::string operations = "all_reduce,push_pull,push,pull", sizes = "4KiB,4MiB,64MiB",
               dtype = "f32", blocks = "9", pace = "20", slow, clocks = "50", json, rows = "1000000",
-              ids = "1000", seconds = "1";
+              ids = "1000", seconds = "1", kill_every;
   std::vector<std::string> synchronies, rules = {"adagrad", "adagrad:per=row"};
   bool sparse = false;
 };
@@ -79,6 +88,7 @@ struct ServerBenchRequest {
   int blocks = 9;
   std::vector<measure::ClockOptions> clocks = {};  // of each synchrony
   std::vector<measure::SparseOptions> sparse = {};
+  std::vector<measure::PauseOptions> pauses = {};  // for each size
 };
 // THROWS Error (misuse)
 ServerBenchRequest checked(const ServerBenchOptions& given);

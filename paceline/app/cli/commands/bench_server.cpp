@@ -12,6 +12,7 @@
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/durable_file.h"
+#include "paceline/core/job/server_words.h"
 #include "paceline/core/server/server.h"
 
 namespace paceline::cli {
@@ -29,8 +30,9 @@ class ServerReport {
  public:
   ServerReport(const std::string& json, ServedJob job) : json_(json), job_(std::move(job)) {
     if (!json.empty() && json != "-") file_.emplace("report", json);
-    print(fmt::format("{} workers, {} servers ({}), {}\n\n", job_.workers, job_.servers,
-                      job_.placement, job_.transport));
+    print(fmt::format(
+        "{} workers, {} servers ({}{}), {}\n\n", job_.workers, job_.servers, job_.placement,
+        job_.replicas > 1 ? fmt::format(", {} replicas", job_.replicas) : "", job_.transport));
   }
 
   void add(const std::vector<ServerRow>& rows) {
@@ -54,9 +56,15 @@ class ServerReport {
     print(sparse_line(row));
   }
 
+  void add(const PauseRow& row) {
+    if (pauses_.empty()) print(pause_head());
+    pauses_.push_back(row);
+    print(pause_line(row));
+  }
+
   // Returns the exit code.
   int end() {
-    const std::string text = server_json(job_, rows_, clocks_, sparse_);
+    const std::string text = server_json(job_, rows_, clocks_, sparse_, pauses_);
     if (json_ == "-") fmt::print("{}", text);
     if (file_) file_->commit(text);
     std::int64_t errors = 0;
@@ -78,6 +86,7 @@ class ServerReport {
   std::vector<ServerRow> rows_;
   std::vector<ClockRow> clocks_;
   std::vector<SparseRow> sparse_;
+  std::vector<PauseRow> pauses_;
 };
 
 int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBenchRequest& request,
@@ -85,6 +94,10 @@ int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBench
   PACELINE_CHECK(job.servers() > 0,
                  "this job has no servers to measure; start some, as in `paceline bench server "
                  "--ranks 4 --servers 2`");
+  const int replicas = job::replicas_of(job);
+  PACELINE_CHECK(request.pauses.empty() || replicas > 1,
+                 "--kill-every: the job ends with a server that alone keeps a range; start it with "
+                 "--replicas 2");
   for (const measure::ClockOptions& clocks : request.clocks) {
     const auto choice = server::parse_consistency(clocks.synchrony).value();
     server::check_pacing(server::pacing_of(choice), job.world_size()).value();
@@ -93,7 +106,7 @@ int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBench
   std::optional<ServerReport> report;
   on_rank_0(job, [&] {
     report.emplace(given.json,
-                   ServedJob{job.world_size(), job.servers(), job.transport(),
+                   ServedJob{job.world_size(), job.servers(), replicas, job.transport(),
                              given.ranks.servers.hosts.empty() ? "colocated" : "dedicated"});
   });
   Ticker ticker(progress && job.rank() == 0, request.sizes.size());
@@ -119,6 +132,10 @@ int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBench
     row.rates = measure::sparse_rates_of_workers(job, sparse);
     if (report) report->add(row);
   }
+  for (const measure::PauseOptions& pause : request.pauses) {
+    const PauseRow row{pause.bytes, measure::pauses_of_workers(job, pause)};
+    if (report) report->add(row);
+  }
   return report ? report->end() : 0;
 }
 
@@ -131,6 +148,8 @@ int bench_server_main(const std::vector<std::string>& arguments) {
   ServerBenchOptions line;
   if (!parse(line.app, arguments)) return 0;
   const ServerBenchRequest request = checked(line);
+  if (!request.pauses.empty() && !line.ranks.servers.replicas.empty())
+    line.ranks.servers.restarts = "1000";
   std::vector<std::string> words = {"bench", "server"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions& ranks) {

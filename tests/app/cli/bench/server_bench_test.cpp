@@ -68,6 +68,16 @@ TEST(ServerReport, RowsOfSparseTablesStandBesideTheTableAlone) {
   EXPECT_EQ(json[0].at("bare_pushed_per_second"), 2.5e6);
 }
 
+TEST(ServerReport, PausesAreToldInMilliseconds) {
+  const PauseRow row{.bytes = 4096,
+                     .figures = {.kills = 3, .undisturbed = 1e-3, .longest = 0.05, .median = 0.02}};
+  EXPECT_THAT(pause_line(row), HasSubstr("50.0"));
+  const auto json = nlohmann::json::parse(server_json({.replicas = 2}, {}, {}, {}, {row}));
+  EXPECT_EQ(json[0].at("operation"), "pause");
+  EXPECT_EQ(json[0].at("replicas"), 2);
+  EXPECT_DOUBLE_EQ(json[0].at("longest_ms"), 50);
+}
+
 using ::testing::HasSubstr;
 
 ServerBenchRequest server_request_of(const std::vector<std::string>& words) {
