@@ -70,7 +70,7 @@ class Killer {
   static constexpr std::chrono::milliseconds kUntilReady{200}, kLook{10};
 
   void hear(Bytes bytes) {
-    const auto chains = server::parse_chains(bytes);
+    auto chains = server::parse_chains(bytes);
     if (!chains) return;
     const std::lock_guard lock(mutex_);
     const bool is_whole = std::ranges::all_of(*chains, [this](const server::Chain& one) {
