@@ -48,8 +48,12 @@ class ReplicatedRun {
   void kill_and_wait(SeededNumbers& numbers) {
     const auto all = servers();
     if (all.empty()) return;
-    const auto victim = std::next(all.begin(), static_cast<long>(numbers.below(all.size())));
-    ::kill(victim->second, SIGKILL);
+    kill_and_wait(std::next(all.begin(), static_cast<long>(numbers.below(all.size())))->first);
+  }
+  void kill_and_wait(int server) {
+    const auto all = servers();
+    if (!all.contains(server)) return;
+    ::kill(all.at(server), SIGKILL);
     const auto begin = Clock::now();
     const std::string line = fmt::format("server {} is ready\n", ++newest_);
     if (!launcher.wait_for_error(line, Deadline::in(10s))) {
@@ -150,6 +154,22 @@ TEST(Replicas, EachPushCountsOnceWhicheverServersAreKilled) {
     EXPECT_LE(longest_pause(run.launcher.output()), 2'000);
     EXPECT_THAT(run.left(), IsEmpty());
   }
+}
+
+// Workers declare the second table to servers that were not there at the beginning.
+TEST(Replicas, ATableIsMadeThoughAllServersOfTheBeginningHaveBeenKilled) {
+  constexpr int kSteps = 600;
+  ReplicatedRun run(fmt::format("twice:{}", kSteps), with_servers(3, 2), 3);
+  ASSERT_NE(run.job, "");
+  for (int first = 0; first < 3; ++first) run.kill_and_wait(first);
+  EXPECT_EQ(run.kills(), 3) << run.launcher.error();
+  EXPECT_EQ(run.end(), 0) << run.launcher.output() << run.launcher.error();
+  for (const auto& [word, steps] : {std::pair("values", kSteps), std::pair("again", 5)})
+    EXPECT_EQ(told_by_all(run.launcher.output(), word, kTableWorkers),
+              fmt::format("{:a}", fmt::join(QuadraticWorld::serial<double>(
+                                                kTableSeed, kTableWorkers, steps, 0.125),
+                                            " ")));
+  EXPECT_THAT(run.left(), IsEmpty());
 }
 
 // Its own process is there long before it has a copy of the ranges.

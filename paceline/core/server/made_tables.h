@@ -30,7 +30,7 @@ class MadeTables final : public job::JobExtension, public std::enable_shared_fro
  private:
   std::mutex mutex_;  // guards both
   std::set<std::string> taken_;
-  TableNumbers among_ranks_{TableNumbers::Kept::among_ranks};
+  TableNumbers among_ranks_;
 };
 
 }  // namespace paceline::server

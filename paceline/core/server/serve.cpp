@@ -134,7 +134,7 @@ class Serving {
       tell_of_the_last();
       close_tables();
       if (chains_) follow_chains();
-      if (const auto spec = register_.take_agreed()) open(*spec);
+      if (const auto agreed = register_.take_agreed()) open(*agreed);
       else if (register_.all_have_left()) return;
     }
   }
@@ -179,14 +179,14 @@ class Serving {
   // server that came late opens the tables that the others have.
   void follow_chains() {
     while (const auto opened = register_.take_opened()) {
-      numbers_.next(opened->spec.name);
       try {
-        keep(opened->spec, opened->number);
+        std::visit([&](const auto& one) { keep(one, opened->number); }, opened->spec);
+        tell(RegisterKind::open, opened->number);
       } catch (const std::bad_alloc&) {
         throw Error({Fault::misuse,
-                     fmt::format("{} has no memory for table '{}' of {} elements, which it is to "
-                                 "keep in the place of a server that has ended",
-                                 name_, opened->spec.name, opened->spec.elements),
+                     fmt::format("{} has no memory for table '{}'{}, which it is to keep in the "
+                                 "place of a server that has ended",
+                                 name_, name_of(opened->spec), size_text(opened->spec)),
                      {own_}});
       }
     }
@@ -214,13 +214,13 @@ class Serving {
                     member_names({left.begin(), left.end()}, ranks))));
   }
 
-  void open(const AnyTableSpec& spec) {
+  void open(const TableRegister::Opened& agreed) {
+    const auto& [number, spec] = agreed;
     const auto refuse = [&](std::string_view why) {
       tell(RegisterKind::refused, std::as_bytes(std::span(why)));
     };
-    const std::uint32_t number = numbers_.next(name_of(spec));
     try {
-      std::visit([&](const auto& one) { keep(one, number); }, spec);
+      std::visit([&](const auto& one) { keep(one, agreed.number); }, spec);
     } catch (const Error& error) {
       return refuse(fmt::format("{}: {}", name_, error.what()));
     } catch (const std::bad_alloc&) {
@@ -270,7 +270,6 @@ class Serving {
   LinkRegionUser user_;
   SumServer sums_;
   MachineRun sums_run_;
-  TableNumbers numbers_{TableNumbers::Kept::by_servers};
   std::optional<ServedChains> chains_;  // where each range has several servers
   std::list<ServedTable> tables_;
   std::uint64_t reported_changes_ = 0;

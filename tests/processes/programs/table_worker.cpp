@@ -6,6 +6,8 @@
 //   told:STEPS      the same, and says "ready PID" before
 //   paced:STEPS     as told, with a pause of 2 ms in each step; at the end it also says "longest MS",
 //                   the longest time between two steps
+//   twice:STEPS     as paced; then it trains another table of this name for 5 steps, and says
+//                   "again V0 V1 ..." of that
 //   marks:STEPS     pushes a one to an element of its own in each step, under asp, with such pauses;
 //                   says "ready PID", and at the end "marks V0 V1 ..." of all workers' elements
 //   late_marks:STEPS  the same under ssp with a staleness of 2
@@ -84,10 +86,10 @@ class Training {
   Table table_;
 };
 
-void train(Job& job, int steps) {
+void train(Job& job, int steps, const char* word = "values") {
   Training training(job);
   for (int step = 0; step < steps; ++step) training.step();
-  say(fmt::format("values {:a}", fmt::join(training.values(), " ")));
+  say(fmt::format("{} {:a}", word, fmt::join(training.values(), " ")));
 }
 
 // A pause of 2 ms for each step, and the longest time between two of them.
@@ -182,7 +184,9 @@ int behave(Job& job, const std::string& behaviour) {
   if (job.role() == paceline::Role::server) return paceline::serve(job), 0;
   if (name == "told") ready();
   if (name == "train" || name == "told") train(job, std::stoi(behaviour.substr(name.size() + 1)));
-  if (name == "paced") train_paced(job, std::stoi(behaviour.substr(name.size() + 1)));
+  if (name == "paced" || name == "twice")
+    train_paced(job, std::stoi(behaviour.substr(name.size() + 1)));
+  if (name == "twice") train(job, 5, "again");
   if (name == "marks" || name == "late_marks")
     push_marks(job, name == "marks" ? "asp:update=worker" : "ssp:staleness=2,update=worker",
                std::stoi(behaviour.substr(name.size() + 1)));

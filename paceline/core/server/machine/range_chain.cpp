@@ -18,8 +18,8 @@ RangeChain::RangeChain(const TableShape& shape, std::size_t range, int own, cons
       has_state_(is_fresh),
       is_ready_(is_fresh),
       must_acknowledge_(!is_fresh) {
-  // All begin with the same state and know it.
-  if (is_fresh && successor() && !chain.joiner)
+  // The first servers of a job begin with the same state and know it.
+  if (is_fresh && chain.generation == 1 && successor() && !chain.joiner)
     successor_ = {.has_state = true, .is_ready = true, .is_told_ready = true};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "paceline/core/server/table/chain.h"
 #include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::server {
@@ -64,16 +65,29 @@ std::string describe(const SpecDifference& difference, const AnyTableSpec& of, i
 
 // --- a server's side ---
 
-std::optional<AnyTableSpec> TableRegister::take_agreed() {
+bool TableRegister::is_known(std::uint32_t number) const {
+  return tables_.contains(number) || coming_.contains(number) || heard_.contains(number);
+}
+
+std::optional<TableRegister::Opened> TableRegister::agreed() const {
+  for (const auto& [number, said] : declared_)
+    if (static_cast<int>(said.size()) == workers_ && !is_known(number))
+      return Opened{number, said.begin()->second};
+  return std::nullopt;
+}
+
+std::optional<TableRegister::Opened> TableRegister::take_agreed() {
   const std::lock_guard lock(mutex_);
-  if (!is_agreed_ || taken_) return std::nullopt;
-  taken_ = true;
-  return declared_.begin()->second;
+  auto first = agreed();
+  if (!first) return std::nullopt;
+  coming_.emplace(first->number, first->spec);
+  heard_.insert(first->number);
+  return first;
 }
 
 bool TableRegister::has_agreed() const {
   const std::lock_guard lock(mutex_);
-  return is_agreed_ && !taken_;
+  return agreed().has_value();
 }
 
 std::set<int> TableRegister::left() const {
@@ -93,6 +107,7 @@ Actions TableRegister::on_message(int from, const Message& message, Time) {
   switch (kind) {
     case RegisterKind::refused: return refuse(text_of(message.payload));
     case RegisterKind::tables: {
+      is_late_ = true;
       Actions actions;
       for (int server = workers_; server < own_; ++server)
         actions.push_back(machine::Send{server, message});
@@ -103,20 +118,23 @@ Actions TableRegister::on_message(int from, const Message& message, Time) {
   }
 }
 
-// Sparse tables are not told: they have one server each, which has ended with all that it had.
-Actions TableRegister::opened(Bytes number) {
-  Actions actions = tell_all(message_of(RegisterKind::open, {number.begin(), number.end()}));
-  const auto* const spec =
-      declared_.empty() ? nullptr : std::get_if<TableSpec>(&declared_.begin()->second);
-  if (spec != nullptr) {
-    const auto told = transport::WireReader(number).integer<std::uint32_t>();
-    const Message& table = tables_[told] = message_of(
-        RegisterKind::table, transport::WireWriter().integer(told).raw(encode(*spec)).bytes());
+// Those that declare it later are answered at once.
+Actions TableRegister::opened(Bytes bytes) {
+  const auto number = transport::WireReader(bytes).integer<std::uint32_t>();
+  Actions actions;
+  const Message answer = message_of(RegisterKind::open, {bytes.begin(), bytes.end()});
+  if (const auto said = declared_.extract(number); !said.empty())
+    for (const auto& [worker, spec] : said.mapped())
+      actions.emplace_back(machine::Send{worker, answer});
+  const auto spec = coming_.extract(number);
+  if (spec.empty()) return actions;
+  // Sparse tables are not told: they have one server each, which has ended with all that it had.
+  if (const auto* const dense = std::get_if<TableSpec>(&spec.mapped())) {
+    const Message& table = tables_[number] = message_of(
+        RegisterKind::table, transport::WireWriter().integer(number).raw(encode(*dense)).bytes());
     const Actions more = tell_late(table);
     actions.insert(actions.end(), more.begin(), more.end());
   }
-  declared_.clear();
-  is_agreed_ = taken_ = false;
   return actions;
 }
 
@@ -168,9 +186,7 @@ std::optional<TableRegister::Opened> TableRegister::take_opened() {
   if (to_open_.empty()) return std::nullopt;
   Opened first = std::move(to_open_.front());
   to_open_.pop_front();
-  transport::WireWriter number;
-  tables_[first.number] =
-      message_of(RegisterKind::table, number.integer(first.number).raw(encode(first.spec)).bytes());
+  coming_.emplace(first.number, first.spec);
   return first;
 }
 
@@ -189,42 +205,51 @@ Message TableRegister::question() {
 
 Actions TableRegister::declare(int from, const Message& message) {
   if (message.kind == static_cast<std::uint32_t>(RegisterKind::ask)) return tell_missing(from);
+  if (tables_.contains(message.index)) {
+    const auto number = transport::WireWriter().integer(message.index).bytes();
+    return {machine::Send{from, message_of(RegisterKind::open, {number.begin(), number.end()})}};
+  }
   auto spec = spec_in(message);
-  const bool is_early = declared_.contains(from);  // a worker waits for its answer first
-  if (!spec || is_early) {
-    left_.insert(from);  // it is heard no more
+  const bool is_early =
+      std::ranges::any_of(declared_, [&](const auto& one) { return one.second.contains(from); });
+  if (!spec || is_early) {  // a worker waits for its answer first
+    left_.insert(from);     // it is heard no more
     const std::string why = spec ? "a message that no worker sends" : spec.error().what;
     return {machine::Drop{from, {Fault::io, why, {from}}}};
   }
   if (refusal_)
     return {machine::Send{from, message_of(RegisterKind::refused, bytes_of_text(*refusal_))}};
-  const auto& [worker, said] = *declared_.emplace(from, *spec).first;
-  const auto& [first, wanted] = *declared_.begin();
-  const auto& [last, lasts] = *declared_.rbegin();
+  auto& all = declared_[message.index];
+  const auto& [worker, said] = *all.emplace(from, *std::move(spec)).first;
+  const auto& [first, wanted] = *all.begin();
+  const auto& [last, lasts] = *all.rbegin();
   if (const auto difference = first_difference(wanted, said))
     return refuse(describe(*difference, wanted, first, worker));
   if (const auto difference = first_difference(said, lasts))
     return refuse(describe(*difference, said, worker, last));
-  is_agreed_ = static_cast<int>(declared_.size()) == workers_;
   const auto why = left_out();
   return why ? refuse(*why) : Actions{};
 }
 
+// A worker that has left may have made the table without this server, if that came late.
 std::optional<std::string> TableRegister::left_out() const {
-  if (declared_.empty() || is_agreed_) return std::nullopt;
-  for (const int worker : left_)
-    if (!declared_.contains(worker))
-      return fmt::format(
-          "rank {} has left the job without making table '{}', which rank {} makes; all workers "
-          "make the same tables in the same order",
-          worker, name_of(declared_.begin()->second), declared_.begin()->first);
+  if (is_late_) return std::nullopt;
+  for (const auto& [number, said] : declared_)
+    for (const int worker : left_)
+      if (!said.contains(worker))
+        return fmt::format(
+            "rank {} has left the job without making table '{}', which rank {} makes; all workers "
+            "make the same tables in the same order",
+            worker, name_of(said.begin()->second), said.begin()->first);
   return std::nullopt;
 }
 
 Actions TableRegister::tell_missing(int to) const {
   transport::WireWriter writer;
+  const auto waits =
+      std::ranges::find_if(declared_, [&](const auto& one) { return one.second.contains(to); });
   for (std::int32_t worker = 0; worker < workers_; ++worker)
-    if (!declared_.contains(worker)) writer.integer(worker);
+    if (waits == declared_.end() || !waits->second.contains(worker)) writer.integer(worker);
   return {machine::Send{to, message_of(RegisterKind::missing, std::move(writer).take())}};
 }
 
@@ -232,17 +257,11 @@ Actions TableRegister::tell_missing(int to) const {
 Actions TableRegister::refuse(const std::string& why) {
   refusal_ = why;
   Actions actions;
-  for (const auto& [worker, spec] : declared_)
-    actions.push_back(machine::Send{worker, message_of(RegisterKind::refused, bytes_of_text(why))});
+  for (const auto& [number, said] : declared_)
+    for (const auto& [worker, spec] : said)
+      actions.push_back(
+          machine::Send{worker, message_of(RegisterKind::refused, bytes_of_text(why))});
   declared_.clear();
-  is_agreed_ = taken_ = false;
-  return actions;
-}
-
-Actions TableRegister::tell_all(const Message& message) const {
-  Actions actions;
-  for (int worker = 0; worker < workers_; ++worker)
-    actions.push_back(machine::Send{worker, message});
   return actions;
 }
 
@@ -255,20 +274,27 @@ Actions TableRegister::on_lost(int peer, Time) {
 
 // --- a worker's side ---
 
+TableDeclarer::TableDeclarer(int own, int first_server, int servers, bool servers_may_end)
+    : own_(own), first_(first_server), servers_may_end_(servers_may_end) {
+  for (int i = 0; i < servers; ++i) servers_.insert(first_server + i);
+}
+
 Message TableDeclarer::question() {
   return message_of(RegisterKind::ask);
 }
 
-Message TableDeclarer::declaration(const AnyTableSpec& spec) {
+Message TableDeclarer::declaration(const AnyTableSpec& spec, std::uint32_t number) {
   const auto* const sparse = std::get_if<SparseTableSpec>(&spec);
-  return sparse ? message_of(RegisterKind::declare_sparse, encode(*sparse))
-                : message_of(RegisterKind::declare, encode(std::get<TableSpec>(spec)));
+  Message message = sparse ? message_of(RegisterKind::declare_sparse, encode(*sparse))
+                           : message_of(RegisterKind::declare, encode(std::get<TableSpec>(spec)));
+  message.index = number;
+  return message;
 }
 
 void TableDeclarer::expect_answers() {
   const std::lock_guard lock(mutex_);
-  for (int server = first_; server < first_ + servers_; ++server)
-    if (!ended_.contains(server)) missing_.insert(server);
+  waits_ = true;
+  declared_.reset();
   number_.reset();
   asked_.clear();
   lacking_.clear();
@@ -276,7 +302,7 @@ void TableDeclarer::expect_answers() {
 
 bool TableDeclarer::is_answered() const {
   const std::lock_guard lock(mutex_);
-  return missing_.empty() || failure_;
+  return failure_ || !waits_ || (number_ && missing_.empty());
 }
 
 std::size_t TableDeclarer::missing_answers() const {
@@ -315,12 +341,9 @@ std::optional<Failure> TableDeclarer::failure() const {
 
 Actions TableDeclarer::on_message(int from, const Message& message, Time) {
   const std::lock_guard lock(mutex_);
+  if (from == own_) return from_own(message);
+  if (from < first_) return {};
   const auto kind = static_cast<RegisterKind>(message.kind);
-  if (from < first_)
-    return kind == RegisterKind::open || kind == RegisterKind::refused ||
-                   kind == RegisterKind::missing
-               ? Actions{}
-               : tell_servers(message);
   if (kind == RegisterKind::open) opened(from, message.payload);
   if (kind == RegisterKind::missing) lacking_[from] = workers_in(message.payload);
   if (kind == RegisterKind::refused && !failure_)
@@ -328,14 +351,31 @@ Actions TableDeclarer::on_message(int from, const Message& message, Time) {
   return {};
 }
 
-// A question goes to those that have not answered yet.
-Actions TableDeclarer::tell_servers(const Message& message) {
+Actions TableDeclarer::from_own(const Message& message) {
+  if (message.kind == kChains) return hear_chains(message.payload);
   if (message.kind == static_cast<std::uint32_t>(RegisterKind::ask)) {
     asked_ = missing_;
     lacking_.clear();
+  } else {
+    declared_ = message;
+    for (const int server : servers_)
+      if (!ended_.contains(server)) missing_.insert(server);
   }
   Actions actions;
   for (const int server : missing_) actions.push_back(machine::Send{server, message});
+  return actions;
+}
+
+// A server in a chain has all tables that there were before it was in.
+Actions TableDeclarer::hear_chains(Bytes bytes) {
+  Actions actions;
+  const auto chains = parse_chains(bytes);
+  for (const Chain& chain : chains ? chains.value() : std::vector<Chain>())
+    for (const int server : chain.servers) {
+      if (!servers_.insert(server).second || ended_.contains(server) || !declared_) continue;
+      missing_.insert(server);
+      actions.push_back(machine::Send{server, *declared_});
+    }
   return actions;
 }
 
@@ -350,14 +390,15 @@ void TableDeclarer::opened(int server, Bytes payload) {
                        "report it",
                        {server}};
   number_ = number;
+  if (missing_.empty()) declared_.reset();
 }
 
+// If servers may end and all have, others come in their place, or the job ends.
 Actions TableDeclarer::on_lost(int peer, Time) {
   const std::lock_guard lock(mutex_);
-  if (peer < first_ || peer >= first_ + servers_) return {};
+  if (peer < first_) return {};
   ended_.insert(peer);
-  const bool is_borne = servers_may_end_ && static_cast<int>(ended_.size()) < servers_;
-  if (is_borne) missing_.erase(peer);
+  if (servers_may_end_) missing_.erase(peer);
   else if (!failure_)
     failure_ = Failure{
         Fault::peer_lost,

@@ -3,7 +3,12 @@
 // Each worker sends what it knows of the table to each server and waits for the answer of all. A
 // server compares what the workers say, opens the table when all have said the same, and then
 // answers all of them. Workers that differ are refused, and told by whom and in what they differ;
-// so are those that wait for one that has left.
+// so are those that wait for one that has left. The workers number the tables: a server that came
+// late does not know all that were there before.
+//
+// Where servers may end, a worker declares a table also to those that it hears of in the chains
+// while it waits. One that all workers have not heard of yet opens the table when another server
+// tells it.
 #pragma once
 
 #include <deque>
@@ -20,7 +25,8 @@
 namespace paceline::server {
 
 enum class RegisterKind : std::uint32_t {
-  declare = 1,     // a worker to a server: a TableSpec (wire/declaration.h)
+  declare = 1,     // a worker to a server: a TableSpec (wire/declaration.h) [index: its number,
+                   // by which servers compare: 4 times how many tables the worker has declared]
   open,            // a server to the workers: the table is there, and its number (u32)
   refused,         // a server to the workers: why it is not, as text
   ask,             // a worker to a server that has not answered: for whom do you wait?
@@ -40,19 +46,19 @@ class TableRegister final : public machine::Machine {
   // The members 0 .. workers - 1 are the workers, and `own` is this server.
   TableRegister(int workers, int own) : workers_(workers), own_(own) {}
 
-  // A server that came late opens the tables that others have, and hears of those that end.
   struct Opened {
     std::uint32_t number = 0;
-    TableSpec spec;
+    AnyTableSpec spec;
   };
-  static machine::Message question();  // it hears this as from its own member
+  // The table that all workers have declared, once.
+  std::optional<Opened> take_agreed();
+  bool has_agreed() const;
+
+  // A server that came late opens the tables that others have, and hears of those that end.
+  static machine::Message question();  // it hears this as from its own member, and then is late
   bool has_opened() const;
   std::optional<Opened> take_opened();
   std::optional<std::uint32_t> take_closed();
-
-  // The table that all workers have declared, once.
-  std::optional<AnyTableSpec> take_agreed();
-  bool has_agreed() const;
   bool all_have_left() const;  // nothing comes from any worker any more
   std::set<int> left() const;  // the workers that have left
 
@@ -66,18 +72,22 @@ class TableRegister final : public machine::Machine {
   machine::Actions refuse(const std::string& why);
   std::optional<std::string> left_out() const;  // who has left, while others wait for a table
   machine::Actions tell_missing(int to) const;
-  machine::Actions tell_all(const machine::Message& message) const;
+  bool is_known(std::uint32_t number) const;  // it is here, or about to be
+  std::optional<Opened> agreed() const;
   machine::Actions opened(Bytes number);
   machine::Actions closed(Bytes number);
   machine::Actions of_server(int from, const machine::Message& message);
   machine::Actions tell_late(const machine::Message& message) const;
 
   const int workers_, own_;
-  mutable std::mutex mutex_;                // guards all that follows
-  std::map<int, AnyTableSpec> declared_;    // by worker: its word for the table that is to come
-  bool is_agreed_ = false, taken_ = false;  // all say the same; someone opens it
-  std::optional<std::string> refusal_;      // of this table and of all that would follow
+  mutable std::mutex mutex_;  // guards all that follows
+  // By number and worker: their words for the tables that are to come. A late server may hear of
+  // one from some workers alone.
+  std::map<std::uint32_t, std::map<int, AnyTableSpec>> declared_;
+  std::optional<std::string> refusal_;                // of this table and of all that would follow
   std::map<std::uint32_t, machine::Message> tables_;  // by number: what is told of those here
+  std::map<std::uint32_t, AnyTableSpec> coming_;      // taken, and not opened yet
+  bool is_late_ = false;                              // itself
   std::set<int> late_;                                // servers that hear of all tables
   std::set<std::uint32_t> heard_;                     // numbers of tables that others have had
   std::deque<Opened> to_open_;
@@ -90,13 +100,14 @@ class TableDeclarer final : public machine::Machine {
  public:
   // The members from first_server on are the servers.
   // With `servers_may_end` others have what one of them has, and it is not waited for any more.
-  TableDeclarer(int first_server, int servers, bool servers_may_end = false)
-      : first_(first_server), servers_(servers), servers_may_end_(servers_may_end) {}
+  TableDeclarer(int own, int first_server, int servers, bool servers_may_end = false);
 
-  // The message that declares a table when this machine hears it as from its own member; and the
-  // one by which it asks the servers that have not answered for whom they wait.
-  static machine::Message declaration(const AnyTableSpec& spec);
+  // The message that declares a table when this machine hears it as from its own member; the one
+  // by which it asks the servers that have not answered for whom they wait; and the one that brings
+  // the chains of the job (table/chain.h) in bytes, where servers may end.
+  static machine::Message declaration(const AnyTableSpec& spec, std::uint32_t number);
   static machine::Message question();
+  static constexpr std::uint32_t kChains = UINT32_MAX;
   // To be called before that message.
   void expect_answers();
   bool is_answered() const;  // by all servers, or refused by one, after which nothing is declared
@@ -112,14 +123,17 @@ class TableDeclarer final : public machine::Machine {
   machine::Actions on_lost(int peer, machine::Time now) override;
 
  private:
-  machine::Actions tell_servers(const machine::Message& message);
+  machine::Actions from_own(const machine::Message& message);
+  machine::Actions hear_chains(Bytes chains);
   void opened(int server, Bytes payload);
 
-  const int first_, servers_;
+  const int own_, first_;
   const bool servers_may_end_;
-  mutable std::mutex mutex_;  // guards all that follows
-  std::set<int> missing_;     // servers that have not answered
-  std::set<int> ended_;       // servers
+  mutable std::mutex mutex_;       // guards all that follows
+  std::set<int> servers_, ended_;  // those that it knows
+  bool waits_ = false;             // for the answers to a table, which may not be declared yet
+  std::optional<machine::Message> declared_;  // that is not answered yet
+  std::set<int> missing_;                     // servers that have not answered
   std::optional<std::uint32_t> number_;
   std::set<int> asked_;                      // servers
   std::map<int, std::vector<int>> lacking_;  // workers, by the server that said so
