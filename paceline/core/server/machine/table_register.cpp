@@ -37,6 +37,23 @@ std::vector<int> workers_in(Bytes bytes) {
   return workers;
 }
 
+// What servers that come late are told of a table.
+Message word_of(std::uint32_t number, const AnyTableSpec& spec) {
+  const auto* const sparse = std::get_if<SparseTableSpec>(&spec);
+  const auto bytes = sparse ? encode(*sparse) : encode(std::get<TableSpec>(spec));
+  return message_of(sparse ? RegisterKind::table_sparse : RegisterKind::table,
+                    transport::WireWriter().integer(number).raw(bytes).bytes());
+}
+
+std::optional<AnyTableSpec> spec_of_word(RegisterKind kind, Bytes bytes) {
+  if (kind == RegisterKind::table_sparse) {
+    auto spec = parse_sparse_table_spec(bytes);
+    return spec ? std::optional<AnyTableSpec>(*std::move(spec)) : std::nullopt;
+  }
+  auto spec = parse_table_spec(bytes);
+  return spec ? std::optional<AnyTableSpec>(*std::move(spec)) : std::nullopt;
+}
+
 // Reads a declaration. A failure (io) says that no worker sends such a message.
 Result<AnyTableSpec> spec_in(const Message& message) {
   switch (static_cast<RegisterKind>(message.kind)) {
@@ -103,15 +120,11 @@ Actions TableRegister::on_message(int from, const Message& message, Time) {
   }
 }
 
-// Sparse tables are not told: they have one server each, which has ended with all that it had.
 Actions TableRegister::opened(Bytes number) {
   Actions actions = tell_all(message_of(RegisterKind::open, {number.begin(), number.end()}));
-  const auto* const spec =
-      declared_.empty() ? nullptr : std::get_if<TableSpec>(&declared_.begin()->second);
-  if (spec != nullptr) {
+  if (!declared_.empty()) {
     const auto told = transport::WireReader(number).integer<std::uint32_t>();
-    const Message& table = tables_[told] = message_of(
-        RegisterKind::table, transport::WireWriter().integer(told).raw(encode(*spec)).bytes());
+    const Message& table = tables_[told] = word_of(told, declared_.begin()->second);
     const Actions more = tell_late(table);
     actions.insert(actions.end(), more.begin(), more.end());
   }
@@ -142,9 +155,10 @@ Actions TableRegister::of_server(int from, const Message& message) {
       for (const auto& [number, told] : tables_) actions.push_back(machine::Send{from, told});
       return actions;
     }
-    case RegisterKind::table: {
+    case RegisterKind::table:
+    case RegisterKind::table_sparse: {
       const auto number = reader.integer<std::uint32_t>();
-      auto spec = parse_table_spec(reader.rest());
+      auto spec = spec_of_word(static_cast<RegisterKind>(message.kind), reader.rest());
       if (reader.ok() && spec && heard_.insert(number).second)
         to_open_.push_back({number, *std::move(spec)});
       return {};
@@ -168,9 +182,7 @@ std::optional<TableRegister::Opened> TableRegister::take_opened() {
   if (to_open_.empty()) return std::nullopt;
   Opened first = std::move(to_open_.front());
   to_open_.pop_front();
-  transport::WireWriter number;
-  tables_[first.number] =
-      message_of(RegisterKind::table, number.integer(first.number).raw(encode(first.spec)).bytes());
+  tables_[first.number] = word_of(first.number, first.spec);
   return first;
 }
 

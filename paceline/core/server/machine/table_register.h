@@ -29,6 +29,7 @@ enum class RegisterKind : std::uint32_t {
   tables,          // a server that came late to the others: which tables do you have?
   table,           // the answer, and whenever one is opened: its number (u32) and TableSpec
   closed,          // and whenever one has ended: its number (u32)
+  table_sparse,    // as table: its number (u32) and SparseTableSpec
 };
 
 // TableRegister is a server's side. It opens no table itself: the caller of take_agreed() does, and
@@ -43,7 +44,7 @@ class TableRegister final : public machine::Machine {
   // A server that came late opens the tables that others have, and hears of those that end.
   struct Opened {
     std::uint32_t number = 0;
-    TableSpec spec;
+    AnyTableSpec spec;
   };
   static machine::Message question();  // it hears this as from its own member
   bool has_opened() const;
