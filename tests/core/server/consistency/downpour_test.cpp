@@ -34,7 +34,7 @@ class Ridge {
         mix(mix(seed_, static_cast<std::uint64_t>(worker)), static_cast<std::uint64_t>(step)));
     return gradient_of(static_cast<std::size_t>(numbers.below(kSamples)), w);
   }
-  // Of the mean over all samples.
+  // It is the gradient of the mean loss of all samples.
   std::vector<double> whole_gradient(std::span<const double> w) const {
     std::vector<double> sum(kWeights);
     for (std::size_t i = 0; i < kSamples; ++i) {
@@ -92,13 +92,13 @@ class Ridge {
   std::vector<double> y_;
 };
 
+double length_of_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double square = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(square);
+}
 double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double square = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    square += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
-  }
-  return std::sqrt(square / norm);
+  return length_of_difference(a, b) / length_of_difference(b, std::vector<double>(b.size()));
 }
 
 Ridge problem_of(int number) {
@@ -204,18 +204,20 @@ TEST(Downpour, BeginsWithOneWorkerAloneWhoseValuesTheOthersBeginWith) {
   }
 }
 
+// Each step has one sample, so that the noise ends a part of the way before the optimum.
 TEST(Downpour, OfSeveralWorkersApproachesTheOptimumByItsAdagradToo) {
   const Ridge problem = problem_of(0);
   const auto optimum = problem.optimum();
+  const double whole_way = length_of_difference(std::vector<double>(Ridge::kWeights, 0.5), optimum);
   for (const bool is_blocking : {true, false}) {
-    for (const auto& [rule, local_rate] :
-         {std::pair{"sgd:rate=0.08", 0.02}, std::pair{"adagrad:rate=0.1", 0.02}}) {
+    for (const char* rule : {"sgd:rate=0.08", "adagrad:rate=0.1"}) {
       const server::DownpourPlan plan = {
           .push = 2, .fetch = 3, .is_blocking = is_blocking, .warm_start = 20};
-      DownpourWorld world(problem.training(plan, 3000, local_rate), rule, 4, 2, kBadWeather,
+      DownpourWorld world(problem.training(plan, 2000, 0.02), rule, 4, 2, kBadWeather,
                           seed(3120000));
       ASSERT_TRUE(world.run());
-      EXPECT_LT(distance(world.values(), optimum), 0.3) << rule << is_blocking;
+      EXPECT_LT(length_of_difference(world.values(), optimum), 0.2 * whole_way)
+          << rule << is_blocking;
     }
   }
 }

@@ -1,5 +1,5 @@
-// Workers of Downpour SGD and their servers in virtual time. A step computes for a while; the values
-// that it asked for come meanwhile, or the worker waits for them.
+// Workers of Downpour SGD and their servers in virtual time. A step computes for a while; values
+// that it has asked for come meanwhile, or the worker waits for them.
 #pragma once
 
 #include <functional>
@@ -252,7 +252,7 @@ struct DownpourWorld {
     for (machine::Time at = network.now(); !is_done() && at < 10000s; at += 20ms) network.run(at);
     return is_done();
   }
-  // What the workers have after the last rest.
+  // The workers have these after the last rest.
   const std::vector<double>& values() const { return workers.begin()->second->values(); }
 };
 
