@@ -86,7 +86,9 @@ class Checkpoints::Impl {
   void require_shared(const std::string& owner);
   bool all_wait() const;
   void take_model(std::size_t parallel, const std::vector<std::string>& loaded);
+  void go_on_from(std::uint64_t step);
   void begin_steps();
+  void make_pauses();
   void wait_for(const Work& round) const;
   void begin_save(std::int64_t step);
   void save_in_pauses(StopSignals::Asked asked);
@@ -317,13 +319,17 @@ std::int64_t Checkpoints::Impl::resume() {
     throw_misuse("Checkpoints::resume() was called twice: call it once, at the start");
   was_resumed_ = true;
   for (const NamedPart& part : parts_) part.part->require_complete();
-  const auto step = resuming_.find(parts_);
-  if (!step) return 0;
-  saving_.is_verified(*step);
-  saved_step_ = static_cast<std::int64_t>(*step);
-  const Resuming::Loaded loaded = resuming_.load(*step, parts_, !all_wait());
+  if (const auto step = resuming_.find(parts_)) go_on_from(*step);
+  make_pauses();
+  return own_step_;
+}
+
+void Checkpoints::Impl::go_on_from(std::uint64_t step) {
+  saving_.is_verified(step);
+  saved_step_ = static_cast<std::int64_t>(step);
+  const Resuming::Loaded loaded = resuming_.load(step, parts_, !all_wait());
   for (std::size_t i = 0; i < parallels_.size(); ++i) take_model(i, loaded.items);
-  return own_step_ = loaded.own_step;
+  own_step_ = loaded.own_step;
 }
 
 // A training that keeps a state beside the model, and did not load it, makes it from the loaded
@@ -349,7 +355,15 @@ void Checkpoints::Impl::begin_steps() {
                     "Save under bsp, ssp, bounded_delay or asp",
                     synchrony));
   }
-  if (!all_wait()) pauses_.emplace(*group_);
+  make_pauses();
+}
+
+// All ranks make them together, so before the first step if they can: in it, some may wait for
+// others.
+void Checkpoints::Impl::make_pauses() {
+  if (pauses_ || all_wait()) return;
+  strategy::end_warm_starts(job_);
+  pauses_.emplace(*group_);
 }
 
 // A stage tells which micro-batch it has to compute next.

@@ -96,6 +96,7 @@ void ServerSynchrony::end_warm_start() {
   if (has_writes()) refuse_writes();
   const at::NoGradGuard no_grad;
   communicating([this] { rest(); });
+  if (writes() != nullptr) writes()->note();
 }
 
 // Collective. The next table begins with the parameters as the servers and the program made them.
