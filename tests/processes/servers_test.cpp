@@ -305,6 +305,7 @@ TEST(Servers, ParametersThatTheyKeepAreOneModelInTheEndWhoeverWaitsForWhom) {
                                                         {"shm", "backup_workers"},
                                                         {"shm", "staleness_aware:softsync=2"},
                                                         {"tcp", "dc_asgd:variant=adaptive"},
+                                                        {"tcp", "downpour:warm_start=3"},
                                                         {"shm", "elastic:centre=server,period=2"}})
     EXPECT_NE(parameters_after({"--servers", "2", "--transport", transport},
                                {"--synchrony", synchrony, "--pace", "5", "--slow", "drawn:3"}),

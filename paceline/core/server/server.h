@@ -5,10 +5,10 @@
 // consistency (consistency/: when an update may be seen and a worker goes on, a file each); table/
 // says how its memory is cut into ranges and which server has each. machine/ holds the protocol as
 // pure machines: a range on its server (range_machine.h), a worker (worker_machine.h), and all that
-// a member does (table_machine.h); wire/ holds its bytes. A Table (server_table.h) runs
-// them on the links of a job: on its servers, which run serve() (serve.h) and to which workers
-// declare tables (declaring.h, machine/table_register.h), or among its ranks. Start reading at
-// server_table.h, then consistency.h, then range_machine.h.
+// a member does (table_machine.h); downpour_course.h says when workers of Downpour push. wire/
+// holds its bytes. A Table (server_table.h) runs them on the links of a job: on its servers, which
+// run serve() (serve.h) and to which workers declare tables (declaring.h, table_register.h), or
+// among its ranks. Start reading at server_table.h, then consistency.h, then range_machine.h.
 //
 // Several servers may keep each range (range_state.h, range_chain.h): control/ decides which ones,
 // in the launcher (controller.h).

@@ -28,6 +28,7 @@
 #include "paceline/torch/checkpointing/saved_item.h"
 #include "paceline/torch/checkpointing/saving.h"
 #include "paceline/torch/checkpointing/stop_signals.h"
+#include "paceline/torch/strategy/server/warm_start.h"
 #include "paceline/torch/strategy/strategy.h"
 
 namespace paceline {
@@ -85,7 +86,9 @@ class Checkpoints::Impl {
   void require_shared(const std::string& owner);
   bool all_wait() const;
   void take_model(std::size_t parallel, const std::vector<std::string>& loaded);
+  void go_on_from(std::uint64_t step);
   void begin_steps();
+  void make_pauses();
   void wait_for(const Work& round) const;
   void begin_save(std::int64_t step);
   void save_in_pauses(StopSignals::Asked asked);
@@ -316,13 +319,17 @@ std::int64_t Checkpoints::Impl::resume() {
     throw_misuse("Checkpoints::resume() was called twice: call it once, at the start");
   was_resumed_ = true;
   for (const NamedPart& part : parts_) part.part->require_complete();
-  const auto step = resuming_.find(parts_);
-  if (!step) return 0;
-  saving_.is_verified(*step);
-  saved_step_ = static_cast<std::int64_t>(*step);
-  const Resuming::Loaded loaded = resuming_.load(*step, parts_, !all_wait());
+  if (const auto step = resuming_.find(parts_)) go_on_from(*step);
+  make_pauses();
+  return own_step_;
+}
+
+void Checkpoints::Impl::go_on_from(std::uint64_t step) {
+  saving_.is_verified(step);
+  saved_step_ = static_cast<std::int64_t>(step);
+  const Resuming::Loaded loaded = resuming_.load(step, parts_, !all_wait());
   for (std::size_t i = 0; i < parallels_.size(); ++i) take_model(i, loaded.items);
-  return own_step_ = loaded.own_step;
+  own_step_ = loaded.own_step;
 }
 
 // A training that keeps a state beside the model, and did not load it, makes it from the loaded
@@ -348,7 +355,15 @@ void Checkpoints::Impl::begin_steps() {
                     "Save under bsp, ssp, bounded_delay or asp",
                     synchrony));
   }
-  if (!all_wait()) pauses_.emplace(*group_);
+  make_pauses();
+}
+
+// All ranks make them together, so before the first step if they can: in it, some may wait for
+// others.
+void Checkpoints::Impl::make_pauses() {
+  if (pauses_ || all_wait()) return;
+  strategy::end_warm_starts(job_);
+  pauses_.emplace(*group_);
 }
 
 // A stage tells which micro-batch it has to compute next.
@@ -399,6 +414,7 @@ void Checkpoints::Impl::save_in_pauses(StopSignals::Asked asked) {
   std::uint32_t reasons = 0;
   if (asked.save || (group_->rank() == 0 && is_due(own_step_))) reasons |= kSave;
   if (asked.stop) reasons |= kStop;
+  if (reasons != 0) strategy::end_warm_starts(job_);
   if (reasons != 0) save_in(pauses_->call(reasons, own_step_));
   else if (const auto pause = pauses_->at_step(own_step_)) save_in(*pause);
 }
@@ -415,6 +431,7 @@ void Checkpoints::Impl::save_in(const coordination::Pause& pause) {
 void Checkpoints::Impl::wait_for_all_ranks() {
   begin_steps();
   if (!pauses_) return;
+  strategy::end_warm_starts(job_);
   while (const auto pause = pauses_->wait_for_pause(own_step_)) save_in(*pause);
 }
 

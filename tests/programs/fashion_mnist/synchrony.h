@@ -18,7 +18,8 @@ inline bool makes_equal_steps(const std::string& synchrony) {
   const std::string name = synchrony.substr(0, synchrony.find(':'));
   const bool is_centre_on_server = synchrony.find("centre=server") != std::string::npos;
   return name != "async_gossip" && name != "asp" && name != "staleness_aware" &&
-         name != "dc_asgd" && name != "backup_workers" && name != "timeout" && !is_centre_on_server;
+         name != "dc_asgd" && name != "downpour" && name != "backup_workers" && name != "timeout" &&
+         !is_centre_on_server;
 }
 
 // Makes a step; again, if servers dropped what it pushed, so that no batch is lost. Returns the

@@ -14,9 +14,9 @@ namespace {
 // The digests of all replicas, by rank, after `steps`; saves after step 10.
 std::vector<std::string> digests_of(const std::string& synchrony, const std::string& directory,
                                     int steps, bool resume, bool own_optimizers,
-                                    const std::string& later = {}, int servers = 0) {
-  std::vector<std::string> digests(3);
-  run_ranks(3, {.servers = servers}, [&](Job& job) {
+                                    const std::string& later = {}, int servers = 0, int ranks = 3) {
+  std::vector<std::string> digests(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, {.servers = servers}, [&](Job& job) {
     if (job.role() == Role::server) return serve(job);
     auto net = std::make_shared<TaskNet>("mlp");
     const SharedTask task;
@@ -84,6 +84,40 @@ TEST(CheckpointsOfStrategies, OfServersGoOnBitwiseOnAnotherNumberOfThem) {
       digests_of(text, directory, 12, false, own_optimizers, {}, 3);
       EXPECT_EQ(digests_of(text, directory, 17, true, own_optimizers, {}, 1), undisturbed) << text;
     }
+  }
+}
+
+// No two runs of several ranks have the same bits. A rest changes nothing for one rank, except that
+// under downpour it pushes what is accrued, so that only a run with the same save has its bits.
+TEST(CheckpointsOfStrategies, OfServersThatWaitForNobodyGoOnBitwiseWithOneRank) {
+  for (const std::string text :
+       {"asp", "asp:update=worker", "staleness_aware", "staleness_aware:rate=paper,softsync=1",
+        "dc_asgd", "dc_asgd:variant=adaptive", "elastic:centre=server,period=3",
+        "elastic:centre=server,period=4,alpha=0.3", "downpour:push=5,fetch=5,fetching=blocking",
+        "downpour:push=4,fetch=3", "downpour:push=4,fetch=3,fetching=blocking"}) {
+    for (const bool own_optimizers : {false, true}) {
+      const TemporaryFolder folder;
+      const std::string directory = (folder.path() / "run").string(),
+                        saving = (folder.path() / "saving").string();
+      const auto saved = digests_of(text, saving, 17, false, own_optimizers, {}, 2, 1);
+      digests_of(text, directory, 12, false, own_optimizers, {}, 3, 1);
+      EXPECT_EQ(digests_of(text, directory, 17, true, own_optimizers, {}, 1, 1), saved) << text;
+      if (text.starts_with("downpour")) continue;
+      EXPECT_EQ(digests_of(text, {}, 17, false, own_optimizers, {}, 2, 1), saved) << text;
+    }
+  }
+}
+
+// A save, or the end of the loop, finds the other ranks in their first step, where they wait.
+TEST(CheckpointsOfStrategies, AreSavedInAWarmStartWhichTheyEnd) {
+  for (const int steps : {12, 7}) {
+    const TemporaryFolder folder;
+    const std::string directory = (folder.path() / "run").string(),
+                      text = "downpour:warm_start=1000";
+    digests_of(text, directory, steps, false, false, {}, 2);
+    if (steps < 10) continue;
+    const auto resumed = digests_of(text, directory, 17, true, false, {}, 2);
+    for (const std::string& one : resumed) EXPECT_EQ(one, resumed[0]);
   }
 }
 

@@ -42,7 +42,7 @@ at::Tensor vector_of(const FlatModel& model) {
 }  // namespace
 
 ServerSynchrony::ServerSynchrony(const server::ConsistencyChoice& choice,
-                                 const StrategyContext& context)
+                                 const StrategyContext& context, bool accrues)
     : LocalGradients(std::string(choice.entry.name),
                      "keeps parameters on servers, to which gradients go as they are", context),
       choice_(choice),
@@ -53,7 +53,9 @@ ServerSynchrony::ServerSynchrony(const server::ConsistencyChoice& choice,
       vector_(vector_of(model_)),
       begin_(pacing_.worker_updates ? vector_of(model_) : at::Tensor()),
       buffers_(context.options.buffers == BufferMode::off ? std::vector<at::Tensor>()
-                                                          : tensors_of(context.parts.buffers)) {}
+                                                          : tensors_of(context.parts.buffers)) {
+  if (accrues) downpour_.emplace(model_, choice_.settings, group_);
+}
 
 bool ServerSynchrony::is_lockstep() const {
   return pacing_.lead != server::kAnyLead && !pacing_.skips_steps();
@@ -67,6 +69,7 @@ void ServerSynchrony::steps_by(const Optimizers& optimizers) {
 
 void ServerSynchrony::begin_step() {
   if (table_ && !is_in_step() && !pacing_.worker_updates && has_writes()) refuse_writes();
+  if (table_ && downpour_) downpour_->ask(*table_);
 }
 
 void ServerSynchrony::refuse_writes() const {
@@ -76,6 +79,24 @@ void ServerSynchrony::refuse_writes() const {
                         "' the servers hold the parameters, which ranks read at different steps: "
                         "write on all ranks alike, then call finish() before the next step; from "
                         "there on the servers have the new values"));
+}
+
+// Collective: all ranks have the values of the servers, whose state is returned.
+server::RuleState ServerSynchrony::rest() {
+  if (downpour_) downpour_->come_to_rest(*table_);
+  table_->quiesce(buffer_of(vector_)).wait();
+  model_.write(vector_);
+  warm_start_.reset();
+  if (downpour_) downpour_->rested();
+  return table_->take_rule_state();
+}
+
+// The other ranks wait for it in their first steps.
+void ServerSynchrony::end_warm_start() {
+  if (has_writes()) refuse_writes();
+  const at::NoGradGuard no_grad;
+  communicating([this] { rest(); });
+  if (writes() != nullptr) writes()->note();
 }
 
 // Collective. The next table begins with the parameters as the servers and the program made them.
@@ -88,9 +109,8 @@ void ServerSynchrony::rest_and_follow_writes() {
     for (const std::size_t i : writes()->written())
       if (i < parameters().size()) values[i] = parameters()[i].tensor.detach().clone();
   }
-  table_->quiesce(buffer_of(vector_)).wait();
-  rule_state_ = table_->take_rule_state();
-  model_.write(vector_);
+  if (warm_start_) rest();
+  rule_state_ = rest();
   rests_ = true;
   if (group_.all_reduce(wrote ? 1.0 : 0.0) > 0) {
     for (const auto& [i, value] : values) at::Tensor(parameters()[i].tensor.detach()).copy_(value);
@@ -195,10 +215,32 @@ OptimizerRule ServerSynchrony::taken_rule() {
 void ServerSynchrony::push_gradient(const OptimizerRule& rule, double weight) {
   rule_name_ = rule.name;
   open_table();
+  if (downpour_) return accrue_gradient(rule, weight);
   if (weight > 0) model_.read_gradients(vector_);
   else vector_.zero_();
   push_and_pull(weight, rule.settings);
   if (is_in_step()) current().total_weight = table_->figures().weight;
+}
+
+// A gradient that was made before the warm start, whose values are others, counts for nothing.
+void ServerSynchrony::accrue_gradient(const OptimizerRule& rule, double weight) {
+  const Stopwatch watch;
+  rests_ = false;
+  rule_state_ = {};
+  if (downpour_->waits()) {
+    ++waits_;
+    rest();
+    current().waited_seconds = watch.seconds();
+    return;
+  }
+  if (weight > 0) {
+    model_.read_gradients(vector_);
+    downpour_->step(*table_, vector_, weight, rule.settings);
+    current().waited_seconds = downpour_->waited_seconds();
+    current().under_way_seconds = downpour_->under_way_seconds();
+  }
+  exchange_ = downpour_->report();
+  if (downpour_->ends_warm_start()) rest();
 }
 
 void ServerSynchrony::stepped(const Optimizers&, double) {
@@ -252,10 +294,13 @@ void ServerSynchrony::open_table() {
   if (pacing_.worker_updates) first.copy_(begin_);
   else model_.read(first);
   table_->assign(buffer_of(first), rule_state_).wait();
+  if (downpour_ && downpour_->is_warming() && !downpour_->waits())
+    warm_start_.emplace(job_, [this] { end_warm_start(); });
 }
 
 void ServerSynchrony::end_report() {
   current().servers = report_of(table_->figures());
+  current().servers.dropped += waits_;
   end(exchange_);
 }
 
@@ -282,8 +327,10 @@ SynchronyState ServerSynchrony::state() {
                           "' closes steps without some ranks, and has no state to save: save under "
                           "bsp, ssp, bounded_delay or asp"));
   if (!rests_) quiesce();
-  return {.values = {{"rule", rule_name_}, {"steps", rule_state_.steps}},
-          .own = packed(kept_tensors(rule_state_, weights_))};
+  SynchronyState state = {.values = {{"rule", rule_name_}, {"steps", rule_state_.steps}},
+                          .own = packed(kept_tensors(rule_state_, weights_))};
+  if (downpour_) state.values["warm_start_is_over"] = !downpour_->is_warming();
+  return state;
 }
 
 std::vector<at::Tensor> ServerSynchrony::kept_tensors(server::RuleState& rule,
@@ -304,6 +351,8 @@ void ServerSynchrony::restore(const SavedSynchrony& saved) {
     state.slots.assign(static_cast<std::size_t>(slots), std::vector<std::byte>(vector_.nbytes()));
     Weights weights;
     unpack_own(saved, kept_tensors(state, weights));
+    if (downpour_) downpour_->resume(!saved.values.at("warm_start_is_over").get<bool>());
+    warm_start_.reset();
     table_.reset();
     weights_ = saved.ranks == group_.size() ? weights : Weights();
     rule_name_ = rule;

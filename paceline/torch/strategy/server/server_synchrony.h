@@ -6,6 +6,10 @@
 // update=worker the rank's own optimizer steps its copy, and the push is the difference, times the
 // rank's share of all weights.
 //
+// Under downpour a rank pushes what it has accrued, and pulls, now and then (downpour_replica.h).
+// Rank 0 makes a warm start alone; the first step of the other ranks is to rest until it is over,
+// which it is when rank 0 rests, whatever for.
+//
 // The table is made in the first step, when the optimizer is known; all ranks make it together.
 #pragma once
 
@@ -16,15 +20,19 @@
 #include "paceline/core/server/server.h"
 #include "paceline/torch/strategy/local/flat_model.h"
 #include "paceline/torch/strategy/local/local_gradients.h"
+#include "paceline/torch/strategy/server/downpour_replica.h"
 #include "paceline/torch/strategy/server/optimizer_rule.h"
+#include "paceline/torch/strategy/server/warm_start.h"
 
 namespace paceline::strategy {
 
 class ServerSynchrony final : public LocalGradients {
  public:
-  // THROWS Error (misuse): the job has no servers, or other workers than the group; parameters,
-  // options or settings do not go with servers.
-  ServerSynchrony(const server::ConsistencyChoice& choice, const StrategyContext& context);
+  // `accrues`: the choice is downpour, and its settings are a DownpourReplica's. THROWS Error
+  // (misuse): the job has no servers, or other workers than the group; parameters, options or
+  // settings do not go with servers.
+  ServerSynchrony(const server::ConsistencyChoice& choice, const StrategyContext& context,
+                  bool accrues);
 
   void steps_by(const replica::Optimizers& optimizers) override;
   replica::StepOutcome end_step(replica::PerParameterOptimizers* updates) override;
@@ -49,12 +57,15 @@ class ServerSynchrony final : public LocalGradients {
   std::vector<at::Tensor> kept_tensors(server::RuleState& rule, Weights& weights) const;
   void begin_step() override;
   void refuse_writes() const;
+  server::RuleState rest();
+  void end_warm_start();
   void rest_and_follow_writes();
   void require_batch() const;
   void open_table();
   void push_and_pull(double weight, const std::map<std::string, double>& settings);
   OptimizerRule taken_rule();
   void push_gradient(const OptimizerRule& rule, double weight);
+  void accrue_gradient(const OptimizerRule& rule, double weight);
   double share() const;
   void end_report();
   // All ranks read the same version in each step.
@@ -70,8 +81,11 @@ class ServerSynchrony final : public LocalGradients {
   const at::Tensor vector_;  // the one that is pushed next, or was pulled last
   const at::Tensor begin_;   // update=worker: the parameters before the optimizer steps
   const std::vector<at::Tensor> buffers_;  // that a consensus makes equal
-  std::unique_ptr<server::Table> table_;   // none before the first step
-  std::optional<OptimizerRule> rule_;      // of the step that is about to end
+  std::optional<DownpourReplica> downpour_;
+  std::optional<WarmStart> warm_start_;   // that this rank makes
+  int waits_ = 0;                         // steps in which it rested for another's
+  std::unique_ptr<server::Table> table_;  // none before the first step
+  std::optional<OptimizerRule> rule_;     // of the step that is about to end
   std::string rule_name_;  // of the table, or of the one that was saved; empty: none yet
   // The servers' state when all rested; empty while ranks go on.
   server::RuleState rule_state_;

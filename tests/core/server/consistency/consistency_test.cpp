@@ -21,7 +21,7 @@ TEST(Consistency, EveryModelIsChosenByItsNameAndByItsText) {
   }
   EXPECT_THAT(names,
               testing::ElementsAre("asp", "backup_workers", "bounded_delay", "bsp", "dc_asgd",
-                                   "elastic", "ssp", "staleness_aware", "timeout"));
+                                   "downpour", "elastic", "ssp", "staleness_aware", "timeout"));
 }
 
 TEST(Consistency, ARowThatMayBeReadCanShowAllOwnUpdates) {

@@ -33,7 +33,7 @@ TEST(TableSpec, WhatMakesNoSenseIsRefusedWithTheTablesNameAndTheRemedy) {
   EXPECT_THAT(refusal_of(spec),
               AllOf(HasSubstr("no synchrony 'sps'"),
                     HasSubstr("asp, backup_workers, bounded_delay, "
-                              "bsp, dc_asgd, elastic, ssp, staleness_aware, timeout")));
+                              "bsp, dc_asgd, downpour, elastic, ssp, staleness_aware, timeout")));
   spec.synchrony = "ssp:staleness=-1";
   EXPECT_THAT(refusal_of(spec), HasSubstr("staleness of ssp is a whole number from 0"));
   spec.synchrony = "backup_workers:spare=4";

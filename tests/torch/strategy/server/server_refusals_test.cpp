@@ -41,6 +41,16 @@ TEST(ServerRefusals, NameTheKeyAndTheRemedy) {
   EXPECT_THAT(refusal({.synchrony = "bsq"}),
               AllOf(HasSubstr("'bsq'"), HasSubstr("bsp"), HasSubstr("ssp")));
   EXPECT_THAT(refusal({.synchrony = "ssp:stalenes=1"}), HasSubstr("staleness"));
+  EXPECT_THAT(refusal({.synchrony = "downpour"}, 0),
+              HasSubstr("synchrony 'downpour' keeps parameters on servers, and this job has none"));
+  EXPECT_THAT(refusal({.synchrony = "downpour:push=0"}),
+              AllOf(HasSubstr("push"), HasSubstr("'0'"), HasSubstr("from 1 to")));
+  EXPECT_THAT(refusal({.synchrony = "downpour:fetch=0"}),
+              AllOf(HasSubstr("fetch"), HasSubstr("from 1 to")));
+  EXPECT_THAT(refusal({.synchrony = "downpour:fetching=lazily"}),
+              AllOf(HasSubstr("fetching"), HasSubstr("asynchronous"), HasSubstr("blocking")));
+  EXPECT_THAT(refusal({.synchrony = "downpour", .compression = "fp16"}),
+              AllOf(HasSubstr("downpour"), HasSubstr("compression \"fp16\"")));
   EXPECT_THAT(refusal({.synchrony = "bsp:update=worker"}), HasSubstr("update"));
   EXPECT_THAT(refusal({.synchrony = "bsp", .compression = "fp16"}),
               AllOf(HasSubstr("bsp"), HasSubstr("compression \"fp16\"")));

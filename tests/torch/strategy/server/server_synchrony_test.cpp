@@ -159,8 +159,9 @@ at::Tensor moved_by(const std::string& synchrony, const std::vector<int>& steps)
 TEST(ServerSynchrony, AfterFinishEveryUpdateIsInAllReplicasOnce) {
   const std::vector<int> steps = {3, 5, 9};
   const double expected = -0.125 * (3 * 1 + 5 * 2 + 9 * 3) / 3.0;
-  for (const char* text :
-       {"ssp:staleness=1", "ssp:staleness=7", "asp", "ssp:update=worker", "asp:update=worker"}) {
+  for (const char* text : {"ssp:staleness=1", "ssp:staleness=7", "asp", "ssp:update=worker",
+                           "asp:update=worker", "downpour:push=4,fetch=3,warm_start=0",
+                           "downpour:push=2,fetch=5,fetching=blocking,warm_start=0"}) {
     for (int repeat = 0; repeat < 5; ++repeat) {
       const at::Tensor moved = moved_by(text, steps);
       EXPECT_LE((moved - expected).abs().max().item<double>(), 1e-12) << text;
@@ -180,8 +181,11 @@ TEST(ServerSynchrony, ChangesInOneRunLeaveReplicasEqualAndGoOn) {
     SharedTask task{.ranks = 3, .steps = 30, .servers = 2};
     if (adam) task.optimizer = with<optim::Adam>(optim::AdamOptions(0.01));
     SameEverywhere same;
-    const std::map<int, std::string> changes = {
-        {5, "ssp:staleness=2"}, {11, "synchronous"}, {17, "asp:update=worker"}, {23, "bsp"}};
+    const std::map<int, std::string> changes = {{5, "ssp:staleness=2"},
+                                                {11, "synchronous"},
+                                                {14, "downpour:warm_start=2"},
+                                                {17, "asp:update=worker"},
+                                                {23, "bsp"}};
     const Trained trained = train_on_ranks(
         task, "bsp", [&](DataParallel& parallel, optim::Optimizer& optimizer, int step) {
           if (!changes.contains(step)) return;
@@ -229,8 +233,9 @@ TEST(ServerSynchrony, AsynchronousAndPartialStepsConvergeToTheOptimum) {
   SharedTask task = plain;
   task.ranks = 3;
   task.servers = 2;
-  for (const char* text : {"asp", "asp:update=worker", "backup_workers", "ssp",
-                           "timeout:milliseconds=0.1,late=fold_into_next"})
+  for (const char* text :
+       {"asp", "asp:update=worker", "backup_workers", "ssp",
+        "timeout:milliseconds=0.1,late=fold_into_next", "downpour:warm_start=20"})
     EXPECT_LE(difference(train_on_ranks(task, text).consensus[0], optimum), 1e-3) << text;
 }
 
