@@ -15,11 +15,10 @@
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/machine/sum_server.h"
-#include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
 #include "paceline/core/server/regions/link_regions.h"
 #include "paceline/core/server/served_chains.h"
-#include "paceline/core/server/served_sparse.h"
+#include "paceline/core/server/served_table.h"
 #include "paceline/core/server/table/table_numbers.h"
 #include "paceline/core/server/vectors/vector_server.h"
 #include "paceline/core/transport/memory/available_memory.h"
@@ -33,52 +32,6 @@ using coordination::MachineRun;
 using membership::member_names;
 
 constexpr std::chrono::milliseconds kBetweenShows(200);
-
-// A table as its server has it.
-class ServedTable {
- public:
-  // The chains are those of the moment: nothing where each range has one server.
-  ServedTable(Job& job, int own, TableShape of, std::uint32_t number,
-              const std::optional<std::vector<Chain>>& chains)
-      : shape_(std::move(of)),
-        number_(number),
-        machine_(shape_, own, {}, chains),
-        run_(job, number, with(own, shape_.members.all()), machine_) {}
-
-  std::uint32_t number() const { return number_; }
-  void hear(const std::vector<std::byte>& chains) {
-    run_.tell({.kind = TableMachine::kChains, .payload = chains});
-  }
-  std::vector<ChainReport> reports() const { return machine_.reports(); }
-  std::uint64_t changes() const { return machine_.changes(); }
-
-  // All workers have left it. A table that is too short for all servers stays with those that have
-  // none of its ranges.
-  void add_to(transport::RankStatus::Serves& all) const {
-    for (const auto& [number, range] : machine_.ranges()) {
-      const auto& clocks = range.value().clocks();
-      std::int64_t lowest = range.value().clock(), highest = lowest;
-      for (const auto& [worker, clock] : clocks) highest = std::max(highest, clock);
-      all.lowest_clock = all.ranges == 0 ? lowest : std::min(all.lowest_clock, lowest);
-      all.highest_clock = std::max(all.highest_clock, highest);
-      all.pushes += range.pushes();
-      ++all.ranges;
-    }
-  }
-
-  bool is_over() const { return machine_.is_over(); }
-
- private:
-  static std::set<int> with(int own, std::set<int> members) {
-    members.insert(own);
-    return members;
-  }
-
-  const TableShape shape_;
-  const std::uint32_t number_;
-  TableMachine machine_;
-  MachineRun run_;
-};
 
 std::string size_text(const AnyTableSpec& spec) {
   if (const auto* const dense = std::get_if<TableSpec>(&spec))
@@ -124,7 +77,7 @@ class Serving {
       const auto is_something_to_do = [this] {
         return has_news() || register_.has_agreed() || register_.all_have_left() ||
                links_.generation->is_failing() ||
-               std::ranges::any_of(tables_, &ServedTable::is_over) ||
+               std::ranges::any_of(tables_, &ServedNumbers::is_over) ||
                std::ranges::any_of(sparse_, &ServedSparse::is_over) ||
                std::ranges::any_of(vectors_, &ServedVectors::is_over);
       };
@@ -143,8 +96,7 @@ class Serving {
   // For `paceline top`. THREAD: the driver.
   void show() {
     transport::RankStatus::Serves now{.pushes = sums_.pushes()};
-    for (const ServedTable& table : tables_) table.add_to(now);
-    for (const ServedSparse& table : sparse_) table.add_to(now);
+    for_each_table([&](const auto& table) { table.add_to(now); });
     if (chains_) {
       const std::string places = chains_->places();
       places.copy(now.chains.data(), now.chains.size() - 1);
@@ -156,13 +108,22 @@ class Serving {
 
   // All workers have left these. A server that came late may hear so from another one alone.
   void close_tables() {
-    for (const ServedTable& table : tables_)
+    for_each_table([this](const auto& table) {
       if (chains_ && table.is_over()) tell(RegisterKind::closed, table.number());
-    tables_.remove_if(std::mem_fn(&ServedTable::is_over));
+    });
+    tables_.remove_if(std::mem_fn(&ServedNumbers::is_over));
     sparse_.remove_if(std::mem_fn(&ServedSparse::is_over));
     vectors_.remove_if(std::mem_fn(&ServedVectors::is_over));
-    while (const auto closed = register_.take_closed())
-      tables_.remove_if([&](const ServedTable& table) { return table.number() == *closed; });
+    while (const auto closed = register_.take_closed()) {
+      const auto has_number = [&](const auto& table) { return table.number() == *closed; };
+      tables_.remove_if(has_number);
+      sparse_.remove_if(has_number);
+    }
+  }
+  template <typename Do>
+  void for_each_table(const Do& act) {
+    for (auto& table : tables_) act(table);
+    for (auto& table : sparse_) act(table);
   }
 
   bool has_news() const {
@@ -170,8 +131,9 @@ class Serving {
            (chains_->have_changed() || changes() != reported_changes_ || register_.has_opened());
   }
   std::uint64_t changes() const {
-    std::uint64_t changes = tables_.size();
-    for (const ServedTable& table : tables_) changes += table.changes();
+    std::uint64_t changes = tables_.size() + sparse_.size();
+    for (const ServedNumbers& table : tables_) changes += table.changes();
+    for (const ServedSparse& table : sparse_) changes += table.changes();
     return changes;
   }
 
@@ -191,10 +153,10 @@ class Serving {
       }
     }
     if (const auto chains = chains_->take_change())
-      for (ServedTable& table : tables_) table.hear(*chains);
+      for_each_table([&](auto& table) { table.hear(*chains); });
     reported_changes_ = changes();
     std::vector<std::vector<ChainReport>> reports;
-    for (const ServedTable& table : tables_) reports.push_back(table.reports());
+    for_each_table([&](const auto& table) { reports.push_back(table.reports()); });
     chains_->report(reports);
   }
 
@@ -245,13 +207,17 @@ class Serving {
     if (spec.synchrony == kVectorsSynchrony) return open_vectors(spec, number);
     TableShape shape = shape_of(spec, members_).value();
     check_memory(shape, own_, transport::memory_bound()).value();
-    tables_.emplace_back(job_, own_, std::move(shape), number,
-                         chains_ ? std::optional(chains_->now()) : std::nullopt);
-    // A server that joins the chains of the moment begins to ask for its ranges when it hears them.
-    if (chains_) tables_.back().hear(encode(chains_->now()));
+    keep_in(tables_, std::move(shape), number);
   }
   void keep(const SparseTableSpec& spec, std::uint32_t number) {
-    sparse_.emplace_back(job_, own_, shape_of(spec, members_).value(), number);
+    keep_in(sparse_, shape_of(spec, members_).value(), number);
+  }
+  template <typename Tables, typename Shape>
+  void keep_in(Tables& tables, Shape shape, std::uint32_t number) {
+    tables.emplace_back(job_, own_, std::move(shape), number,
+                        chains_ ? std::optional(chains_->now()) : std::nullopt);
+    // A server that joins the chains of the moment begins to ask for its parts when it hears them.
+    if (chains_) tables.back().hear(encode(chains_->now()));
   }
 
   void open_vectors(const TableSpec& spec, std::uint32_t number) {
@@ -271,9 +237,9 @@ class Serving {
   SumServer sums_;
   MachineRun sums_run_;
   std::optional<ServedChains> chains_;  // where each range has several servers
-  std::list<ServedTable> tables_;
-  std::uint64_t reported_changes_ = 0;
+  std::list<ServedNumbers> tables_;
   std::list<ServedSparse> sparse_;
+  std::uint64_t reported_changes_ = 0;
   std::list<ServedVectors> vectors_;
   std::pair<std::int64_t, std::size_t> moved_ = {};  // pushes, and workers that have left
   Deadline quiet_until_;

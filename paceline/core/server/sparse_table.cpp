@@ -29,7 +29,12 @@ class SparseTable::Impl {
       : shape(std::move(of)),
         taken_name(std::move(taken)),
         machine(shape, job.rank()),
-        run(job, number, shape.members.all(), machine) {}
+        run(job, number, shape.members.all(), machine) {
+    if (shape.spec.replicas > 1) watch.emplace(job, [this](Bytes chains) { hear(chains); });
+  }
+  void hear(Bytes chains) {
+    run.tell({.kind = SparseMachine::kChains, .payload = {chains.begin(), chains.end()}});
+  }
 
   // Carries out on the driver what the worker does, and returns when it is sent.
   void perform(const char* what, SparseMachine::Work work) {
@@ -233,6 +238,7 @@ class SparseTable::Impl {
   SparseFigures figures;
   SparseMachine machine;
   coordination::MachineRun run;
+  std::optional<job::MapWatch> watch;  // of the chains of servers
   const int exceptions = std::uncaught_exceptions();
 };
 
@@ -244,16 +250,17 @@ SparseTable::SparseTable(Job& job, const SparseTableSpec& spec,
                  "sparse table '{}': a server makes no tables; it gets the workers' by "
                  "paceline::serve(job)",
                  spec.name);
-  PACELINE_CHECK(members || job.servers() == 0 || job::replicas_of(job) == 1,
+  const bool by_servers = job.servers() > 0 && !members;
+  PACELINE_CHECK(!by_servers || job::replicas_of(job) == 1,
                  "sparse table '{}': its rows lie on one server each, and the job has {} replicas: "
                  "start it with --replicas 1",
                  spec.name, job::replicas_of(job));
-  SparseShape shape = shape_of(spec, members_of(job, members)).value();
+  SparseTableSpec own = spec;
+  own.replicas = by_servers ? job::replicas_of(job) : 1;
+  SparseShape shape = shape_of(own, members_of(job, members)).value();
   const auto made = MadeTables::of(job);
   auto name = made->take(spec.name);
-  const bool by_servers = job.servers() > 0 && !members;
-  const std::uint32_t number =
-      by_servers ? declare(job, spec) : made->number_among_ranks(spec.name);
+  const std::uint32_t number = by_servers ? declare(job, own) : made->number_among_ranks(spec.name);
   impl_ = std::make_shared<Impl>(job, std::move(shape), number, std::move(name));
   if (!by_servers) job.world().barrier().wait();
   if (!impl_->machine.is_worker()) return;

@@ -1,5 +1,5 @@
 // Sparse tables on real links: among threads, over memory that they share and over TCP.
-// Also covers paceline/core/server/served_sparse.h.
+// Also covers paceline/core/server/served_table.h.
 #include "paceline/core/server/sparse_table.h"
 
 #include <fmt/format.h>

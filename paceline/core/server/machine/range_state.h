@@ -16,6 +16,9 @@ namespace paceline::server {
 // A value. It reads the shape, which must outlive it and its copies.
 class RangeState {
  public:
+  using Shape = TableShape;
+  using Entry = RangeEntry;
+
   struct Member {
     std::uint64_t decided = 0;     // pushes up to this one are applied, to be shown, or dropped
     std::uint32_t dropped = 0;     // of them

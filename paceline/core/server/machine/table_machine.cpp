@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "paceline/core/server/control/chained_parts.h"
+
 namespace paceline::server {
 
 using machine::Actions;
@@ -107,24 +109,18 @@ Actions TableMachine::on_chain_packet(int from, const Message& message, Time now
   return actions ? *std::move(actions) : refuse(from, actions.error());
 }
 
-// A server that is new in a chain has no state of its ranges, not even the first one.
 Actions TableMachine::configure(Bytes bytes, Time now) {
   auto chains = parse_chains(bytes);
   if (!chains || chains->size() != chains_.size()) return {};
-  Actions actions;
-  for (std::uint32_t range = 0; range < shape_.ranges.size(); ++range) {
-    const Chain& chain = (*chains)[shape_.chain_of(range)];
-    auto found = ranges_.find(range);
-    if (found == ranges_.end()) {
-      if (!chain.has(member_) && chain.joiner != member_) continue;
-      found =
-          ranges_
-              .try_emplace(range, shape_, range, range + 1, member_, Chain{.generation = 0}, false)
-              .first;
-      found->second.ask_before_answers(may_answer_);
-    }
-    append(actions, found->second.configure(chain, now));
-  }
+  const auto make = [&](std::uint32_t range) {
+    const Chain none{.generation = 0};
+    auto& made =
+        ranges_.try_emplace(range, shape_, range, range + 1, member_, none, false).first->second;
+    made.ask_before_answers(may_answer_);
+  };
+  Actions actions = configure_parts(
+      ranges_, static_cast<std::uint32_t>(shape_.ranges.size()), member_, *chains,
+      [this](std::uint32_t range) { return shape_.chain_of(range); }, make, now);
   if (worker_) append(actions, worker_->configure(*chains));
   chains_ = *chains;
   for (const Chain& chain : chains_) {
@@ -176,20 +172,9 @@ void TableMachine::note_changes() {
   reported_ = std::move(now);
 }
 
-// A chain that has no range of this table has nothing to wait for here.
 std::vector<ChainReport> TableMachine::reports_of_chains() const {
-  std::vector<ChainReport> reports;
-  for (std::uint32_t i = 0; i < chains_.size(); ++i) {
-    if (!chains_[i].has(member_)) continue;
-    ChainReport report{i, chains_[i].generation, true, chains_[i].joiner.has_value()};
-    for (const auto& [number, range] : ranges_) {
-      if (shape_.chain_of(number) != i) continue;
-      report.is_ready &= range.chain().is_ready();
-      report.has_caught_up &= range.chain().joiner_has_caught_up();
-    }
-    reports.push_back(report);
-  }
-  return reports;
+  return reports_of_parts(ranges_, member_, chains_,
+                          [this](std::uint32_t range) { return shape_.chain_of(range); });
 }
 
 Actions TableMachine::on_lost(int peer, Time now) {

@@ -38,6 +38,23 @@ std::vector<int> workers_in(Bytes bytes) {
   return workers;
 }
 
+// What servers that come late are told of a table.
+Message word_of(std::uint32_t number, const AnyTableSpec& spec) {
+  const auto* const sparse = std::get_if<SparseTableSpec>(&spec);
+  const auto bytes = sparse ? encode(*sparse) : encode(std::get<TableSpec>(spec));
+  return message_of(sparse ? RegisterKind::table_sparse : RegisterKind::table,
+                    transport::WireWriter().integer(number).raw(bytes).bytes());
+}
+
+std::optional<AnyTableSpec> spec_of_word(RegisterKind kind, Bytes bytes) {
+  if (kind == RegisterKind::table_sparse) {
+    auto spec = parse_sparse_table_spec(bytes);
+    return spec ? std::optional<AnyTableSpec>(*std::move(spec)) : std::nullopt;
+  }
+  auto spec = parse_table_spec(bytes);
+  return spec ? std::optional<AnyTableSpec>(*std::move(spec)) : std::nullopt;
+}
+
 // Reads a declaration. A failure (io) says that no worker sends such a message.
 Result<AnyTableSpec> spec_in(const Message& message) {
   switch (static_cast<RegisterKind>(message.kind)) {
@@ -128,13 +145,8 @@ Actions TableRegister::opened(Bytes bytes) {
       actions.emplace_back(machine::Send{worker, answer});
   const auto spec = coming_.extract(number);
   if (spec.empty()) return actions;
-  // Sparse tables are not told: they have one server each, which has ended with all that it had.
-  if (const auto* const dense = std::get_if<TableSpec>(&spec.mapped())) {
-    const Message& table = tables_[number] = message_of(
-        RegisterKind::table, transport::WireWriter().integer(number).raw(encode(*dense)).bytes());
-    const Actions more = tell_late(table);
-    actions.insert(actions.end(), more.begin(), more.end());
-  }
+  const Actions more = tell_late(tables_[number] = word_of(number, spec.mapped()));
+  actions.insert(actions.end(), more.begin(), more.end());
   return actions;
 }
 
@@ -160,9 +172,10 @@ Actions TableRegister::of_server(int from, const Message& message) {
       for (const auto& [number, told] : tables_) actions.push_back(machine::Send{from, told});
       return actions;
     }
-    case RegisterKind::table: {
+    case RegisterKind::table:
+    case RegisterKind::table_sparse: {
       const auto number = reader.integer<std::uint32_t>();
-      auto spec = parse_table_spec(reader.rest());
+      auto spec = spec_of_word(static_cast<RegisterKind>(message.kind), reader.rest());
       if (reader.ok() && spec && heard_.insert(number).second)
         to_open_.push_back({number, *std::move(spec)});
       return {};

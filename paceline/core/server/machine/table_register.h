@@ -35,6 +35,7 @@ enum class RegisterKind : std::uint32_t {
   tables,          // a server that came late to the others: which tables do you have?
   table,           // the answer, and whenever one is opened: its number (u32) and TableSpec
   closed,          // and whenever one has ended: its number (u32)
+  table_sparse,    // as table: its number (u32) and SparseTableSpec
 };
 
 // TableRegister is a server's side. It opens no table itself: the caller of take_agreed() does, and

@@ -18,7 +18,8 @@ std::vector<std::pair<std::string, std::string>> settings_of(const SparseTableSp
           {"synchrony", spec.synchrony},
           {"rule", spec.rule},
           {"seed", std::to_string(spec.seed)},
-          {"spread", fmt::format("{}", spec.spread)}};
+          {"spread", fmt::format("{}", spec.spread)},
+          {"replicas", std::to_string(spec.replicas)}};
 }
 
 }  // namespace
@@ -36,6 +37,7 @@ std::vector<std::byte> encode(const SparseTableSpec& spec) {
       .text(spec.rule)
       .integer(spec.seed)
       .real(spec.spread)
+      .integer(static_cast<std::int32_t>(spec.replicas))
       .bytes();
 }
 
@@ -49,6 +51,7 @@ Result<SparseTableSpec> parse_sparse_table_spec(Bytes bytes) {
   spec.rule = reader.text(kLongestSparseWord);
   spec.seed = reader.integer<std::uint64_t>();
   spec.spread = reader.real();
+  spec.replicas = reader.integer<std::int32_t>();
   for (const Dtype known : {Dtype::f32, Dtype::f64}) {
     if (dtype != static_cast<std::uint8_t>(known)) continue;
     spec.dtype = known;

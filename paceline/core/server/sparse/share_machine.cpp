@@ -10,16 +10,66 @@
 namespace paceline::server {
 
 using machine::Actions;
+using machine::Time;
 
-ShareMachine::ShareMachine(const SparseShape& shape, std::size_t share)
-    : shape_(&shape), share_(static_cast<std::uint32_t>(share)), value_(shape) {
-  for (const int worker : shape.members.workers) senders_[worker] = {};
+ShareMachine::ShareMachine(const SparseShape& shape, std::size_t share, int own, const Chain& chain,
+                           bool is_fresh)
+    : shape_(&shape),
+      share_(static_cast<std::uint32_t>(share)),
+      chain_(shape, share, own, chain, is_fresh) {
+  if (chain_.is_head()) begin_as_head();
 }
 
-Actions ShareMachine::on_packet(int from, SparsePacket packet) {
+// All that has been decided is answered again when it is committed: the workers may not know it.
+void ShareMachine::begin_as_head() {
+  senders_.clear();
+  for (const auto& [worker, member] : members()) {
+    Sender& sender = senders_[worker];
+    sender.taken = sender.committed = member.decided;
+    sender.last_stamp = member.last_stamp;
+    sender.is_owed = member.decided > 0;
+  }
+  open_.clear();
+  clocks_.clear();
+  begun_by_ = woken_by_ = state().top();
+  for (const int worker : std::set<int>(lost_)) leave(worker);
+}
+
+Actions ShareMachine::configure(const Chain& chain, Time now) {
+  const bool was_head = chain_.is_head();
+  chain_.configure(chain);
+  if (chain_.is_head() && !was_head) begin_as_head();
+  if (!chain_.is_head()) {
+    senders_.clear();
+    leaving_.clear();
+  }
+  if (!chain_.is_tail()) readers_.clear();
+  return settle(now);
+}
+
+Actions ShareMachine::say_again(Time now) {
+  chain_.say_again();
+  return settle(now);
+}
+
+Result<Actions> ShareMachine::on_chain_packet(int from, ShareChainPacket packet, Time now) {
+  const bool was_head = chain_.is_head();
+  if (const auto taken = chain_.on_packet(from, std::move(packet)); !taken) return taken.error();
+  if (chain_.is_head() && !was_head) begin_as_head();
+  return settle(now);
+}
+
+// The last server shows rows, the first one does all else.
+bool ShareMachine::takes(const SparsePacket& packet) const {
+  const bool reads = packet.kind == SparseKind::pull || packet.kind == SparseKind::fetch;
+  return reads ? chain_.is_tail() : chain_.is_head();
+}
+
+Actions ShareMachine::on_packet(int from, SparsePacket packet, Time now) {
   try {
-    hear(from, packet);
-    return settle();
+    if (takes(packet)) hear(from, packet);
+    else send(from, {.kind = SparseKind::moved});
+    return settle(now);
   } catch (const std::bad_alloc&) {
     fail("its server has no memory for more rows: start more servers");
     return std::exchange(actions_, {});
@@ -29,10 +79,10 @@ Actions ShareMachine::on_packet(int from, SparsePacket packet) {
 void ShareMachine::hear(int from, const SparsePacket& packet) {
   if (packet.kind == SparseKind::leave) {
     leave(from);
-    send(from, {.kind = SparseKind::left});
+    leaving_.try_emplace(from, state().top());
   } else if (failure_) {
     send(from, {.kind = SparseKind::failed, .text = *failure_});
-  } else if (senders_.contains(from)) {
+  } else if (state().has(from)) {
     switch (packet.kind) {
       case SparseKind::begin: begin(from, packet); break;
       case SparseKind::push: push(from, packet); break;
@@ -46,13 +96,11 @@ void ShareMachine::hear(int from, const SparsePacket& packet) {
   }
 }
 
-Actions ShareMachine::on_lost(int peer) {
-  leave(peer);
-  return settle();
-}
-
-void ShareMachine::forget_lists() {
-  for (auto& [member, sender] : senders_) sender.lists.clear();
+Actions ShareMachine::on_lost(int peer, Time now) {
+  lost_.insert(peer);
+  if (chain_.is_head()) leave(peer);
+  readers_.erase(peer);
+  return settle(now);
 }
 
 // --- what comes from workers ---------------------------------------------------------------------
@@ -63,11 +111,11 @@ void ShareMachine::begin(int from, const SparsePacket& packet) {
         fmt::format("member {} means another table by this name than its server: its width, "
                     "dtype, synchrony, rule, seed, spread or members differ",
                     from));
-  send(from, {.kind = SparseKind::begun, .clock = value_.clock()});
+  senders_.at(from).is_owed_begun = true;
 }
 
 SharedIds ShareMachine::ids_of(int from, const SparsePacket& packet) {
-  ListCache& lists = senders_.at(from).lists;
+  ListCache& lists = lists_[from];
   if (packet.ids) {
     lists.put(packet.key(), packet.ids);
     return packet.ids;
@@ -80,8 +128,8 @@ SharedIds ShareMachine::ids_of(int from, const SparsePacket& packet) {
   return nullptr;
 }
 
-std::string ShareMachine::complaint(const Sender& sender, const SparsePacket& packet) const {
-  if (packet.number > sender.decided + kWindow)
+std::string ShareMachine::complaint(int from, const SparsePacket& packet) const {
+  if (packet.number > members().at(from).decided + kWindow)
     return fmt::format("is more than {} ahead of its last answer", kWindow);
   if (packet.clock < 0 || packet.clock > RuleState::kMostSteps) return "has no clock";
   return packet.rows.size() == packet.count * shape_->value_bytes()
@@ -92,10 +140,10 @@ std::string ShareMachine::complaint(const Sender& sender, const SparsePacket& pa
 void ShareMachine::push(int from, const SparsePacket& packet) {
   Sender& sender = senders_.at(from);
   if (packet.number <= sender.taken) {
-    sender.is_owed |= packet.number <= sender.decided;  // a repeat
+    sender.is_owed |= packet.number <= sender.committed;  // a repeat
     return;
   }
-  if (const std::string why = complaint(sender, packet); !why.empty())
+  if (const std::string why = complaint(from, packet); !why.empty())
     return fail(
         fmt::format("push {} of member {} at clock {} {}", packet.number, from, packet.clock, why));
   SharedIds ids = ids_of(from, packet);
@@ -118,68 +166,67 @@ void ShareMachine::push(int from, const SparsePacket& packet) {
 
 // A worker waits for a few pulls at a time, so older ones are of no use to it.
 void ShareMachine::pull(int from, const SparsePacket& packet) {
-  Sender& sender = senders_.at(from);
   SharedIds ids = ids_of(from, packet);
   if (!ids) return;
-  sender.pulls.insert_or_assign(packet.number, Pull{packet.clock, packet.sequence, std::move(ids)});
-  if (sender.pulls.size() > kWindow) sender.pulls.erase(sender.pulls.begin());
-  most_held_ = std::max(most_held_, sender.pulls.size());
+  auto& pulls = readers_[from].pulls;
+  pulls.insert_or_assign(packet.number, Pull{packet.clock, packet.sequence, std::move(ids)});
+  if (pulls.size() > kWindow) pulls.erase(pulls.begin());
+  most_held_ = std::max(most_held_, pulls.size());
 }
 
-// A worker that has not heard that all have rested asks again, where messages may be lost.
+// A worker that has not heard that all have rested asks again: messages, or the server, may be lost.
 void ShareMachine::rest(int from, const SparsePacket& packet) {
+  const ShareState::Member& own = members().at(from);
   Sender& sender = senders_.at(from);
-  if (packet.number <= sender.last_rest) return send_rested(from);
-  sender.rest = {packet.number, packet.sequence};
+  if (packet.number <= own.last_rest) sender.is_owed_rested = true;
+  else if (own.resting == 0) sender.rest = {packet.number, packet.sequence};
 }
 
 // A dead worker's pushes to open steps never happened.
 void ShareMachine::leave(int worker) {
-  if (senders_.erase(worker) == 0) return;
+  senders_.erase(worker);
+  readers_.erase(worker);
+  lists_.erase(worker);
+  if (!state().has(worker)) return;
   for (auto& [step, pushes] : open_)
     std::erase_if(pushes, [&](const SparsePush& push) { return push.worker == worker; });
   std::erase_if(open_, [](const auto& one) { return one.second.empty(); });
-  value_.apply({.kind = ShareChange::Kind::leave, .worker = worker});
+  enter({.kind = ShareChange::Kind::leave, .worker = worker});
 }
 
 void ShareMachine::fetch(int from, const SparsePacket& packet) {
   if (packet.clock < 0 || packet.clock >= kArcsPerServer)
     return fail(fmt::format("member {} fetched rows of arc {}", from, packet.clock));
-  const RowStore& arc = value_.arcs()[static_cast<std::size_t>(packet.clock)];
-  const std::size_t first = std::min<std::size_t>(packet.sequence, arc.rows());
-  const std::size_t count = std::min<std::size_t>(packet.count, arc.rows() - first);
-  const std::size_t bytes = shape_->value_bytes() + shape_->state_bytes();
-  IdList ids(count);
-  for (std::size_t i = 0; i < count; ++i) ids[i] = arc.id_of(first + i);
-  machine::Message message =
-      encode_without_rows({.kind = SparseKind::fetched,
-                           .share = share_,
-                           .number = packet.number,
-                           .sequence = arc.rows(),
-                           .clock = value_.rule_steps(),
-                           .count = count,
-                           .ids = std::make_shared<const IdList>(std::move(ids))},
-                          count * bytes);
-  std::byte* row = message.payload.data() + message.payload.size() - count * bytes;
-  for (std::size_t i = 0; i < count; ++i, row += bytes) std::memcpy(row, arc.at(first + i), bytes);
-  actions_.emplace_back(machine::Send{from, std::move(message)});
+  readers_[from].fetch = packet;
 }
 
 void ShareMachine::store(int from, const SparsePacket& packet) {
   if (packet.clock < 0 || packet.clock > RuleState::kMostSteps)
     return fail(fmt::format("member {} stored rows of {} steps", from, packet.clock));
-  ShareChange change{.kind = ShareChange::Kind::store, .rule_steps = packet.clock};
-  change.pushes.push_back(
-      {.worker = from, .rows = {packet.ids, {packet.rows.begin(), packet.rows.end()}}});
-  value_.apply(std::move(change));
-  send(from, {.kind = SparseKind::stored, .number = packet.number});
+  if (packet.number > members().at(from).stored) {
+    ShareChange change{.kind = ShareChange::Kind::store,
+                       .worker = from,
+                       .rule_steps = packet.clock,
+                       .number = packet.number};
+    change.pushes.push_back(
+        {.worker = from, .rows = {packet.ids, {packet.rows.begin(), packet.rows.end()}}});
+    enter(std::move(change));
+  }
+  senders_.at(from).stored = {state().top(), packet.number};
 }
 
-// --- from pushes to steps ------------------------------------------------------------------------
+// --- from pushes to changes ----------------------------------------------------------------------
+
+void ShareMachine::enter(ShareChange change) {
+  const std::vector<ShareChange::Decided> decided = change.decided;
+  chain_.enter(std::move(change));
+  for (const ShareChange::Decided& push : decided)
+    senders_.at(push.worker).decisions.push_back({state().top(), push.sequence});
+}
 
 void ShareMachine::offer(SparsePush push) {
   Sender& sender = senders_.at(push.worker);
-  const std::int64_t clock = value_.clock(), lead = shape_->pacing.lead;
+  const std::int64_t clock = value().clock(), lead = shape_->pacing.lead;
   if (push.stamp <= sender.last_stamp)
     return fail(fmt::format("member {} pushed at clock {} after {}", push.worker, push.stamp,
                             sender.last_stamp));
@@ -193,69 +240,73 @@ void ShareMachine::offer(SparsePush push) {
     most_open_ = std::max(most_open_, open_.size());
     return;
   }
-  sender.decided = push.sequence;
-  sender.is_owed = true;
-  ShareChange change{.kind = ShareChange::Kind::taken, .worker = push.worker};
+  ShareChange change{.kind = ShareChange::Kind::taken,
+                     .worker = push.worker,
+                     .decided = {{push.worker, push.sequence, push.stamp}}};
   change.pushes.push_back(std::move(push));
-  value_.apply(std::move(change));
+  enter(std::move(change));
 }
 
 // A step closes when those that do not rest have pushed to it.
 void ShareMachine::close_steps() {
   if (!shape_->pacing.by_steps) return;
   while (!failure_) {
-    const auto found = open_.find(value_.clock());
+    const auto found = open_.find(value().clock());
     if (found == open_.end()) return;
     const auto has_pushed = [&](int member) {
       return std::ranges::find(found->second, member, &SparsePush::worker) != found->second.end();
     };
     for (const auto& [member, sender] : senders_)
-      if (!value_.rests(member) && !has_pushed(member)) return;
+      if (!value().rests(member) && !has_pushed(member)) return;
     std::vector<SparsePush> pushes = std::move(open_.extract(found).mapped());
     std::ranges::sort(pushes, {}, &SparsePush::worker);
-    for (const SparsePush& push : pushes) {
-      senders_.at(push.worker).decided = push.sequence;
-      senders_.at(push.worker).is_owed = true;
-    }
-    value_.apply(value_.step_of(std::move(pushes)));
+    std::vector<ShareChange::Decided> decided;
+    for (const SparsePush& push : pushes)
+      decided.push_back({push.worker, push.sequence, push.stamp});
+    ShareChange change = value().step_of(std::move(pushes));
+    change.decided = std::move(decided);
+    enter(std::move(change));
   }
 }
 
-// A worker rests when all its pushes are here: nothing of it is to come.
+// A worker rests when all its pushes are decided: nothing of it is to come.
 void ShareMachine::let_rest() {
   if (failure_) return;
-  for (const auto& [member, sender] : senders_) {
-    if (!sender.rest || value_.rests(member) || sender.taken < sender.rest->own) continue;
-    value_.apply({.kind = ShareChange::Kind::rest, .worker = member});
+  for (auto& [member, sender] : senders_) {
+    if (!sender.rest || members().at(member).decided < sender.rest->own) continue;
+    enter({.kind = ShareChange::Kind::rest, .worker = member, .number = sender.rest->number});
+    sender.rest.reset();
     close_steps();
   }
-  if (failure_ || !value_.do_all_rest()) return;
-  value_.apply({.kind = ShareChange::Kind::wake});
-  for (auto& [member, sender] : senders_) {
-    sender.last_rest = sender.rest->number;
-    sender.rest.reset();
-    send_rested(member);
-  }
+  if (failure_ || !value().do_all_rest()) return;
+  enter({.kind = ShareChange::Kind::wake});
+  woken_by_ = state().top();
+  for (auto& [member, sender] : senders_) sender.is_owed_rested = true;
 }
 
 bool ShareMachine::lacks_push(int member, std::int64_t clock) const {
-  return !value_.rests(member) && senders_.at(member).last_stamp < clock;
+  return !value().rests(member) && senders_.at(member).last_stamp < clock;
 }
 
 // The share owes a member rows, the word that all rest, or that a push is decided. Nobody else is to
 // blame for pushes of the member's own that have not come.
 void ShareMachine::ask(int from, const SparsePacket& packet) {
   const Sender& sender = senders_.at(from);
-  SparsePacket answer{.kind = SparseKind::missing, .number = packet.number, .clock = -1};
-  const bool rests = sender.rest && sender.taken >= sender.rest->own;
-  std::int64_t least = sender.taken > sender.decided ? value_.clock() + 1 : kAnyClock;
-  for (const auto& [number, pull] : sender.pulls)
-    if (sender.taken >= pull.own) least = std::max(least, pull.least);
+  SparsePacket answer{.kind = SparseKind::missing, .number = packet.number, .clock = kLacksRests};
+  const bool rests = value().rests(from) || (sender.rest && sender.taken >= sender.rest->own);
+  const bool has_open = sender.taken > members().at(from).decided;
+  std::int64_t least = has_open ? value().clock() + 1 : kAnyClock;
+  if (sender.taken >= packet.sequence) least = std::max(least, packet.clock);
   if (!rests) answer.clock = least == kAnyClock ? 0 : least - 1;
   for (const auto& [member, other] : senders_)
     if (member != from &&
-        (rests ? !value_.rests(member) : least != kAnyClock && lacks_push(member, least - 1)))
+        (rests ? !value().rests(member) : least != kAnyClock && lacks_push(member, least - 1)))
       answer.members.push_back(member);
+  if (answer.members.empty() && chain_.commit() < state().top()) {
+    const auto& servers = chain_.chain().servers;
+    answer.clock = kLacksChanges;
+    answer.members.assign(std::next(servers.begin()), servers.end());
+  }
   answer.count = answer.members.size();
   send(from, std::move(answer));
 }
@@ -272,46 +323,114 @@ void ShareMachine::send_rows(int to, std::uint64_t number, const Pull& pull) {
   machine::Message message = encode_without_rows({.kind = SparseKind::rows,
                                                   .share = share_,
                                                   .number = number,
-                                                  .clock = value_.clock(),
+                                                  .clock = value().clock(),
                                                   .count = pull.ids->size()},
                                                  bytes);
-  value_.read(*pull.ids, message.payload.data() + message.payload.size() - bytes);
+  value().read(*pull.ids, message.payload.data() + message.payload.size() - bytes);
+  actions_.emplace_back(machine::Send{to, std::move(message)});
+}
+
+void ShareMachine::send_fetched(int to, const SparsePacket& packet) {
+  const RowStore& arc = value().arcs()[static_cast<std::size_t>(packet.clock)];
+  const std::size_t first = std::min<std::size_t>(packet.sequence, arc.rows());
+  const std::size_t count = std::min<std::size_t>(packet.count, arc.rows() - first);
+  const std::size_t bytes = shape_->value_bytes() + shape_->state_bytes();
+  IdList ids(count);
+  for (std::size_t i = 0; i < count; ++i) ids[i] = arc.id_of(first + i);
+  machine::Message message =
+      encode_without_rows({.kind = SparseKind::fetched,
+                           .share = share_,
+                           .number = packet.number,
+                           .sequence = arc.rows(),
+                           .clock = value().rule_steps(),
+                           .count = count,
+                           .ids = std::make_shared<const IdList>(std::move(ids))},
+                          count * bytes);
+  std::byte* row = message.payload.data() + message.payload.size() - count * bytes;
+  for (std::size_t i = 0; i < count; ++i, row += bytes) std::memcpy(row, arc.at(first + i), bytes);
   actions_.emplace_back(machine::Send{to, std::move(message)});
 }
 
 void ShareMachine::send_rested(int to) {
   send(to, {.kind = SparseKind::rested,
-            .number = senders_.at(to).last_rest,
-            .sequence = value_.rows(),
-            .clock = value_.clock(),
-            .count = static_cast<std::uint64_t>(value_.rule_steps())});
+            .number = members().at(to).last_rest,
+            .sequence = value().rows(),
+            .clock = value().clock(),
+            .count = static_cast<std::uint64_t>(value().rule_steps())});
 }
 
 void ShareMachine::fail(std::string why) {
   if (failure_) return;
   failure_ = fmt::format("sparse table '{}': {}", shape_->spec.name, why);
-  for (const auto& [member, sender] : senders_)
+  for (const auto& [member, one] : members())
     send(member, {.kind = SparseKind::failed, .text = *failure_});
 }
 
-Actions ShareMachine::settle() {
-  close_steps();
-  let_rest();
-  const std::int64_t clock = value_.clock();
+Actions ShareMachine::settle(Time now) {
+  if (chain_.is_head()) {
+    close_steps();
+    let_rest();
+  }
+  for (machine::Action& action : chain_.flow()) actions_.push_back(std::move(action));
+  note_committed();
+  if (!may_answer_ || may_answer_(now)) {
+    if (chain_.is_head()) answer_members();
+    if (chain_.is_tail() && chain_.is_ready() && !failure_) answer_pulls();
+  }
+  return std::exchange(actions_, {});
+}
+
+void ShareMachine::note_committed() {
+  const std::uint64_t commit = chain_.commit(), top = state().top();
+  if (commit == top) {
+    clock_ = value().clock();
+    return clocks_.clear();
+  }
+  if (clocks_.empty() || clocks_.back().change < top) clocks_.push_back({top, value().clock()});
+  for (; !clocks_.empty() && clocks_.front().change <= commit; clocks_.pop_front())
+    clock_ = clocks_.front().clock;
+}
+
+void ShareMachine::answer_members() {
+  const std::uint64_t commit = chain_.commit();
+  std::erase_if(leaving_, [&](const auto& one) {
+    if (one.second > commit) return false;
+    send(one.first, {.kind = SparseKind::left});
+    return true;
+  });
+  if (failure_ || commit < begun_by_) return;
   for (auto& [member, sender] : senders_) {
-    if (failure_) break;
+    for (; !sender.decisions.empty() && sender.decisions.front().change <= commit;
+         sender.decisions.pop_front()) {
+      sender.committed = sender.decisions.front().number;
+      sender.is_owed = true;
+    }
+    if (std::exchange(sender.is_owed_begun, false))
+      send(member, {.kind = SparseKind::begun, .clock = clock_});
     if (std::exchange(sender.is_owed, false))
-      send(member, {.kind = SparseKind::taken, .number = sender.decided, .clock = clock});
-    std::erase_if(sender.pulls, [&](const auto& one) {
+      send(member, {.kind = SparseKind::taken, .number = sender.committed, .clock = clock_});
+    if (woken_by_ <= commit && std::exchange(sender.is_owed_rested, false)) send_rested(member);
+    if (!sender.stored || sender.stored->change > commit) continue;
+    send(member, {.kind = SparseKind::stored, .number = sender.stored->number});
+    sender.stored.reset();
+  }
+}
+
+void ShareMachine::answer_pulls() {
+  const std::int64_t clock = value().clock();
+  for (auto& [member, reader] : readers_) {
+    const auto found = members().find(member);
+    if (found == members().end()) continue;
+    std::erase_if(reader.pulls, [&](const auto& one) {
       const auto& [number, pull] = one;
-      if (clock < pull.least || sender.taken < pull.own) return false;
+      if (clock < pull.least || (!shape_->pacing.by_steps && found->second.decided < pull.own))
+        return false;
       send_rows(member, number, pull);
       return true;
     });
+    if (reader.fetch) send_fetched(member, *reader.fetch);
+    reader.fetch.reset();
   }
-  Actions actions;
-  actions.swap(actions_);
-  return actions;
 }
 
 }  // namespace paceline::server

@@ -15,34 +15,10 @@
 #include <vector>
 
 #include "paceline/core/server/sparse/row_store.h"
+#include "paceline/core/server/sparse/share_change.h"
 #include "paceline/core/server/sparse/sparse_rows.h"
 
 namespace paceline::server {
-
-// A worker's update of a share.
-struct SparsePush {
-  int worker = 0;
-  std::uint64_t sequence = 0;
-  std::int64_t stamp = 0;
-  double weight = 1, rate = 0;
-  SparseRows rows = {};
-};
-
-// A value.
-struct ShareChange {
-  enum class Kind : std::uint8_t {
-    step,   // the mean of a step's pushes; `total` is their weights' sum, the clock rises by one
-    taken,  // a push that belongs to no step, shown as soon as the pacing allows
-    leave,  // a worker
-    rest,   // a worker, for which nothing waits from here on
-    wake,   // all have rested, and go on at the highest clock of theirs
-    store,  // rows with their state, as they were saved
-  } kind = Kind::step;
-  int worker = 0;
-  double total = 0;
-  std::vector<SparsePush> pushes = {};  // of a step one, the mean, or none; of `taken` one
-  std::int64_t rule_steps = 0;          // of `store`
-};
 
 // It reads the shape, which must outlive it. THREAD: one.
 class ShareValue {
@@ -73,12 +49,20 @@ class ShareValue {
   // Its arcs, each with its rows: values, then the rule's state.
   const std::vector<RowStore>& arcs() const { return arcs_; }
 
+  // All of it as bytes, rows in the order in which they were stored.
+  void write(transport::WireWriter& writer) const;
+  // False: the bytes are not the value of this share, and this one is of no use any more.
+  bool read(transport::WireReader& reader, std::size_t share);
+
  private:
   void show();
   double total_of_all() const;
   void update(SparsePush& mean);
   void store(const SparsePush& saved);
   void mean_of(std::vector<SparsePush>& pushes, double total) const;
+  bool read_workers(transport::WireReader& reader);
+  bool read_waiting(transport::WireReader& reader, std::size_t share);
+  bool read_arc(transport::WireReader& reader, std::size_t place, std::size_t share);
   RowStore& arc_of(std::uint64_t hash) { return arcs_[shape_->place_of(shape_->arc_of(hash))]; }
   const RowStore& arc_of(std::uint64_t hash) const {
     return arcs_[shape_->place_of(shape_->arc_of(hash))];

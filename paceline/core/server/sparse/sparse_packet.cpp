@@ -44,8 +44,7 @@ std::string_view read_ids(transport::WireReader& reader, SparsePacket& packet,
   IdList ids(packet.count);
   const Bytes bytes = reader.raw(packet.count * sizeof(std::uint64_t));
   if (!ids.empty()) std::memcpy(ids.data(), bytes.data(), bytes.size());
-  if (std::ranges::adjacent_find(ids, std::ranges::greater_equal()) != ids.end())
-    return "has ids that do not ascend";
+  if (!ascend(ids)) return "has ids that do not ascend";
   if (!ids.empty() && ids.back() >= kIdBound) return "has an id of more than 48 bits";
   for (const std::uint64_t id : ids)
     if (shape.share_of(hash_of_id(id)) != packet.share) return "has ids of another share";
@@ -148,7 +147,7 @@ Result<SparsePacket> parse_sparse_packet(const machine::Message& message,
   packet.sequence = reader.integer<std::uint64_t>();
   packet.clock = reader.integer<std::int64_t>();
   packet.count = reader.integer<std::uint64_t>();
-  if (packet.kind < SparseKind::begin || packet.kind > SparseKind::failed)
+  if (packet.kind < SparseKind::begin || packet.kind > SparseKind::done)
     return malformed(packet, "has no known kind");
   if (packet.share >= shape.servers()) return malformed(packet, "names a share that is not there");
   if (const auto why = read_body(reader, packet, shape); !why.empty())

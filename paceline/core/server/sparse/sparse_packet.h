@@ -28,7 +28,8 @@ enum class SparseKind : std::uint32_t {
   pull,        // [number: of the pull; sequence: own pushes that it needs; clock: least clock]
   rest,        // pushes no more until all workers do [number: of the rest; sequence: own pushes]
   leave,
-  ask,    // whom do you wait for? [number: of the question]
+  ask,    // whom do you wait for? [number: of the question; sequence: own pushes that its pulls
+          // need; clock: the least clock of these, or kAnyClock]
   fetch,  // stored rows of an arc [number: of the exchange; sequence: the first of them, as the arc
           // counts them; clock: the arc's place in the share; count: rows at most]
   store,  // rows with their state [number: of the exchange; clock: steps of the rule; count: rows]
@@ -41,12 +42,19 @@ enum class SparseKind : std::uint32_t {
             // workers go on; count: steps of the rule]
   left,
   missing,  // whom the share waits for [number: of the question; clock: where it lacks a push,
-            // or -1 where it lacks rests; count: members]
+            // kLacksRests, or kLacksChanges; count: members]
   fetched,  // [number: of the exchange; sequence: rows that the arc has; clock: steps of the rule;
             // count: rows]
   stored,   // [number: of the exchange]
   failed,   // what the table has ended with, as text
+  moved,    // this server does not take that now
+  // A worker says this to servers: it has heard of all shares that it has left them [share: 0].
+  done,
 };
+
+// In place of the clock of a push that is lacking: workers that come to rest, and servers of the
+// chain that keep the newest changes.
+inline constexpr std::int64_t kLacksRests = -1, kLacksChanges = -2;
 
 struct SparsePacket {
   static constexpr std::uint32_t kHasIds = 1;  // a flag

@@ -51,6 +51,17 @@ ListKey key_of(const IdList& ids) {
   return {hash, ids.size()};
 }
 
+bool ascend(const IdList& ids) {
+  return std::ranges::adjacent_find(ids, std::ranges::greater_equal()) == ids.end();
+}
+
+bool fits(const SparseRows& rows, const SparseShape& shape, std::size_t share, std::size_t each) {
+  return rows.rows.size() == rows.ids->size() * each &&
+         std::ranges::all_of(*rows.ids, [&](std::uint64_t id) {
+           return id < kIdBound && shape.share_of(hash_of_id(id)) == share;
+         });
+}
+
 void add_rows(SparseRows& left, const SparseRows& right, const SparseShape& shape) {
   const std::size_t bytes = shape.value_bytes();
   if (left.ids == right.ids || *left.ids == *right.ids)

@@ -29,6 +29,10 @@ struct SparseRows {
   std::vector<std::byte> rows = {};
 };
 
+bool ascend(const IdList& ids);  // and none comes twice
+// Whether the ids belong to the share and have so many bytes each.
+bool fits(const SparseRows& rows, const SparseShape& shape, std::size_t share, std::size_t each);
+
 // left += right, where an id that one side lacks counts as zeros there.
 void add_rows(SparseRows& left, const SparseRows& right, const SparseShape& shape);
 

@@ -26,7 +26,7 @@ std::string complaint(const SparseTableSpec& spec, const TableMembers& members) 
     return fmt::format("its spread is {}: it is a finite number of at least 0", spec.spread);
   if (members.workers.empty()) return "it has no workers";
   if (members.servers.empty()) return "it has no servers: start some, or let workers serve";
-  return {};
+  return complaint_of_replicas(spec.replicas, members);
 }
 
 std::string complaint(const ConsistencyChoice& choice, const Pacing& pacing) {
@@ -53,6 +53,7 @@ std::uint64_t SparseShape::fingerprint() const {
   sum = mix(mix(mix(sum, spec.width), static_cast<std::uint64_t>(spec.dtype)), spec.seed);
   sum = mix_characters(mix_characters(sum, spec.synchrony), rule.text());
   sum = mix(sum, std::bit_cast<std::uint64_t>(spec.spread));
+  sum = mix(sum, static_cast<std::uint64_t>(spec.replicas));
   for (const auto* list : {&members.workers, &members.servers}) {
     sum = mix(sum, list->size());
     for (const int member : *list) sum = mix(sum, static_cast<std::uint64_t>(member));

@@ -31,6 +31,8 @@ struct SparseTableSpec {
   std::string rule = "adagrad";   // sparse_rule.h: "adagrad:per=row,rate=0.05"
   std::uint64_t seed = 0;         // of the values that rows begin with
   double spread = 0.01;           // which lie in [-spread, spread), uniformly
+  // Servers that keep each share: 1 .. kMostReplicas. A SparseTable of a job takes the job's.
+  int replicas = 1;
 };
 
 // A SparseTableSpec that makes sense, and what follows from it. A value.
@@ -45,7 +47,10 @@ struct SparseShape {
   std::size_t element_bytes() const { return size_of(spec.dtype); }
   std::size_t value_bytes() const { return spec.width * element_bytes(); }
   std::size_t state_bytes() const { return rule.state_elements(spec.width) * element_bytes(); }
-  std::uint64_t servers() const { return members.servers.size(); }
+  std::uint64_t servers() const { return members.servers.size(); }  // of the beginning
+  // A share belongs to the chain of its number.
+  std::vector<Chain> chains() const { return first_chains(members.servers, spec.replicas); }
+  std::size_t chain_of(std::size_t share) const { return share; }
   std::uint64_t arcs() const { return servers() * kArcsPerServer; }
   std::uint64_t arc_of(std::uint64_t hash) const {
     constexpr int kHalf = 32;  // there are fewer arcs than 2^32

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "paceline/core/base/check.h"
@@ -13,9 +15,28 @@ namespace paceline::server {
 using machine::Actions;
 using machine::Time;
 
+namespace {
+
+// A server that does not take a packet has not heard of the newest chain yet, or this worker.
+constexpr std::chrono::milliseconds kAfterMovedAway(10);
+
+// Names the thing that those have not done for whom a share waits.
+std::string undone_at(std::int64_t clock) {
+  if (clock == kLacksRests) return "come to rest";
+  if (clock == kLacksChanges) return "kept the newest changes of its part";
+  return fmt::format("pushed at clock {}", clock);
+}
+
+}  // namespace
+
 SparseWorker::SparseWorker(const SparseShape& shape, int member, const SparseWorkerOptions& options,
                            std::uint32_t timer)
-    : shape_(shape), member_(member), options_(options), timer_(timer), sides_(shape.servers()) {}
+    : shape_(shape),
+      member_(member),
+      options_(options),
+      timer_(timer),
+      chains_(shape.chains()),
+      sides_(shape.servers()) {}
 
 // --- what the worker does ------------------------------------------------------------------------
 
@@ -26,8 +47,7 @@ Actions SparseWorker::take() {
 }
 
 Actions SparseWorker::start(Time now) {
-  if (options_.resend_after.count() > 0)
-    actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
+  if (may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
   to_begin_ = sides_.size();
   for (std::size_t share = 0; share < sides_.size(); ++share) {
     sides_[share].is_beginning = true;
@@ -102,8 +122,8 @@ Actions SparseWorker::exchange(SparsePacket packet) {
   PACELINE_CHECK(has_begun() && has_exchanged(),
                  "sparse table '{}' fetches or stores rows twice at a time", shape_.spec.name);
   packet.number = ++exchange_;
-  exchanging_ = {packet.share, encode(packet)};
-  actions_.emplace_back(machine::Send{shape_.members.servers[packet.share], exchanging_->message});
+  exchanging_ = {packet.share, packet.kind == SparseKind::fetch, encode(packet)};
+  send_exchange();
   return take();
 }
 
@@ -134,11 +154,16 @@ std::uint64_t SparseWorker::rows_stored() const {
 
 // --- machine -------------------------------------------------------------------------------------
 
-Actions SparseWorker::on_packet(int from, const SparsePacket& packet) {
+// What a server has said that has left the chain since was committed there.
+bool SparseWorker::is_of_server(int from, std::size_t share) const {
+  return shape_.spec.replicas > 1 ? from != member_ : from == shape_.members.servers[share];
+}
+
+Actions SparseWorker::on_packet(int from, const SparsePacket& packet, Time now) {
   const std::size_t share = packet.share;
-  if (from != shape_.members.servers[share]) return {};
+  if (!is_of_server(from, share)) return {};
   Side& side = sides_[share];
-  heard_ += packet.kind == SparseKind::missing ? 0 : 1;
+  heard_ += packet.kind != SparseKind::missing && packet.kind != SparseKind::moved;
   switch (packet.kind) {
     case SparseKind::begun:
       side.clock = std::max(side.clock, packet.clock);
@@ -155,7 +180,7 @@ Actions SparseWorker::on_packet(int from, const SparsePacket& packet) {
     case SparseKind::fetched:
     case SparseKind::stored: exchanged(share, packet); break;
     case SparseKind::left:
-      if (std::exchange(side.is_leaving, false)) --to_leave_;
+      if (std::exchange(side.is_leaving, false) && --to_leave_ == 0) tell_done();
       break;
     case SparseKind::missing:
       if (side.is_asked && packet.number == question_) side.missing = packet;
@@ -163,18 +188,58 @@ Actions SparseWorker::on_packet(int from, const SparsePacket& packet) {
     case SparseKind::failed:
       if (!failure_) failure_ = Failure{Fault::mismatch, packet.text, {from}};
       break;
+    case SparseKind::moved: note_moved(side, now); break;
     default: break;  // not for a worker
   }
   return take();
 }
 
+void SparseWorker::note_moved(Side& side, Time now) {
+  side.was_moved = true;
+  if (!may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + kAfterMovedAway});
+}
+
 Actions SparseWorker::on_timer(Time now) {
-  for (std::size_t share = 0; share < sides_.size(); ++share) send_again(share);
-  actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
+  for (std::size_t share = 0; share < sides_.size(); ++share)
+    if (std::exchange(sides_[share].was_moved, false) || may_lose_messages()) send_again(share);
+  if (may_lose_messages() && is_done_) tell_done();
+  if (may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
   return take();
 }
 
+// Servers that come later hear of it from these.
+void SparseWorker::tell_done() {
+  is_done_ = true;
+  if (shape_.spec.replicas == 1) return;
+  std::set<int> servers;
+  for (const Chain& one : chains_) servers.insert(one.servers.begin(), one.servers.end());
+  for (const int server : servers)
+    actions_.emplace_back(machine::Send{server, encode(SparsePacket{.kind = SparseKind::done})});
+}
+
+Actions SparseWorker::configure(const std::vector<Chain>& chains) {
+  for (std::size_t i = 0; i < std::min(chains.size(), chains_.size()); ++i) {
+    if (chains[i].generation <= chains_[i].generation) continue;
+    const bool is_same = chains_[i].servers == chains[i].servers;
+    chains_[i] = chains[i];
+    for (std::size_t share = 0; share < sides_.size() && !is_same; ++share)
+      if (shape_.chain_of(share) == i) chains_[i].servers.empty() ? lose(share) : send_again(share);
+  }
+  return take();
+}
+
+void SparseWorker::lose(std::size_t share) {
+  if (failure_) return;
+  const int first = shape_.members.servers[share];
+  failure_ = Failure{Fault::peer_lost,
+                     fmt::format("all {} servers that kept share {} of sparse table '{}' have "
+                                 "ended; the first of them was member {}",
+                                 shape_.spec.replicas, share, shape_.spec.name, first),
+                     {first}};
+}
+
 Actions SparseWorker::on_lost(int peer) {
+  if (shape_.spec.replicas > 1) return {};  // the chains tell
   if (!failure_ && std::ranges::find(shape_.members.servers, peer) != shape_.members.servers.end())
     failure_ = Failure{Fault::peer_lost,
                        fmt::format("member {}, a server of sparse table '{}', has ended while "
@@ -219,16 +284,24 @@ void SparseWorker::exchanged(std::size_t share, const SparsePacket& packet) {
 
 void SparseWorker::send(std::size_t share, SparsePacket packet) {
   packet.share = static_cast<std::uint32_t>(share);
-  actions_.emplace_back(machine::Send{shape_.members.servers[share], encode(packet)});
+  if (!chain(share).servers.empty())
+    actions_.emplace_back(machine::Send{chain(share).servers.front(), encode(packet)});
 }
 
-// A list that the share knows is named by its hash. An empty one costs nothing.
-void SparseWorker::name_list(std::size_t share, const IdPlan& plan, bool in_full,
+void SparseWorker::send_exchange() {
+  const std::vector<int>& servers = chain(exchanging_->share).servers;
+  if (servers.empty()) return;
+  actions_.emplace_back(
+      machine::Send{exchanging_->reads ? servers.back() : servers.front(), exchanging_->message});
+}
+
+// A list that the server knows is named by its hash. An empty one costs nothing.
+void SparseWorker::name_list(std::size_t share, int server, const IdPlan& plan, bool in_full,
                              SparsePacket& packet) {
   const auto& [ids, key] = plan.shares[share];
   packet.list = key.hash;
   packet.count = key.count;
-  ListCache& lists = sides_[share].lists;
+  ListCache& lists = sides_[share].lists[server];
   if (!in_full && lists.find(key)) {
     ++traffic_.hashes;
     traffic_.ids_saved += key.count;
@@ -241,7 +314,7 @@ void SparseWorker::name_list(std::size_t share, const IdPlan& plan, bool in_full
 
 void SparseWorker::send_push(std::size_t share, std::uint64_t number, bool in_full) {
   const auto found = sides_[share].pushes.find(number);
-  if (found == sides_[share].pushes.end()) return;
+  if (found == sides_[share].pushes.end() || chain(share).servers.empty()) return;
   const Push& push = found->second;
   SparsePacket packet{.kind = SparseKind::push,
                       .number = number,
@@ -249,18 +322,23 @@ void SparseWorker::send_push(std::size_t share, std::uint64_t number, bool in_fu
                       .weight = push.weight,
                       .rate = push.rate,
                       .rows = push.rows};
-  name_list(share, *push.plan, in_full, packet);
+  name_list(share, chain(share).servers.front(), *push.plan, in_full, packet);
   send(share, std::move(packet));
 }
 
+// The last server answers it.
 void SparseWorker::send_pull(std::size_t share, std::uint64_t number, bool in_full) {
   const auto found = pulls_.find(number);
-  if (found == pulls_.end() || found->second.rows[share]) return;
+  const std::vector<int>& servers = chain(share).servers;
+  if (found == pulls_.end() || found->second.rows[share] || servers.empty()) return;
   const Pull& pull = found->second;
-  SparsePacket packet{
-      .kind = SparseKind::pull, .number = number, .sequence = pull.own, .clock = pull.least};
-  name_list(share, *pull.plan, in_full, packet);
-  send(share, std::move(packet));
+  SparsePacket packet{.kind = SparseKind::pull,
+                      .share = static_cast<std::uint32_t>(share),
+                      .number = number,
+                      .sequence = pull.own,
+                      .clock = pull.least};
+  name_list(share, servers.back(), *pull.plan, in_full, packet);
+  actions_.emplace_back(machine::Send{servers.back(), encode(packet)});
 }
 
 void SparseWorker::send_again(std::size_t share) {
@@ -271,8 +349,7 @@ void SparseWorker::send_again(std::size_t share) {
   if (side.is_resting)
     send(share, {.kind = SparseKind::rest, .number = rest_, .sequence = pushes_});
   if (side.is_leaving) send(share, {.kind = SparseKind::leave});
-  if (exchanging_ && exchanging_->share == share)
-    actions_.emplace_back(machine::Send{shape_.members.servers[share], exchanging_->message});
+  if (exchanging_ && exchanging_->share == share) send_exchange();
 }
 
 // --- for whom it waits ---------------------------------------------------------------------------
@@ -290,9 +367,20 @@ Actions SparseWorker::ask() {
     Side& side = sides_[share];
     side.missing.reset();
     side.is_asked = is_owed(share);
-    if (side.is_asked) send(share, {.kind = SparseKind::ask, .number = question_});
+    if (side.is_asked) ask(share);
   }
   return take();
+}
+
+// The first server has not heard of the pulls. One that is ahead of a push waits for that first.
+void SparseWorker::ask(std::size_t share) {
+  SparsePacket packet{.kind = SparseKind::ask, .number = question_, .clock = kAnyClock};
+  for (const auto& [number, pull] : pulls_) {
+    if (pull.rows[share] || pull.own > pushes_) continue;
+    packet.sequence = std::max(packet.sequence, pull.own);
+    packet.clock = std::max(packet.clock, pull.least);
+  }
+  send(share, std::move(packet));
 }
 
 bool SparseWorker::has_heard() const {
@@ -305,14 +393,15 @@ coordination::Awaited SparseWorker::awaited() const {
   for (std::size_t share = 0; share < sides_.size(); ++share) {
     const Side& side = sides_[share];
     if (!side.is_asked || !is_owed(share)) continue;
-    const int server = shape_.members.servers[share];
-    if (!side.missing) awaited.is_silent(server);
-    else if (side.missing->members.empty()) awaited.answers(server);
+    const std::vector<int>& servers = chain(share).servers;
+    const int first = servers.empty() ? shape_.members.servers[share] : servers.front();
+    const int last = servers.empty() ? first : servers.back();
+    if (!side.missing) awaited.is_silent(first);
+    else if (side.missing->members.empty() && last != first) awaited.is_silent(last);
+    else if (side.missing->members.empty()) awaited.answers(first);
     else
       for (const int member : side.missing->members)
-        awaited.lacks(member, side.missing->clock < 0
-                                  ? "come to rest"
-                                  : fmt::format("pushed at clock {}", side.missing->clock));
+        awaited.lacks(member, undone_at(side.missing->clock));
   }
   return awaited;
 }

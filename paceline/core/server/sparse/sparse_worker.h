@@ -3,8 +3,9 @@
 //
 // A pull may be ahead: made before the push of this clock, it is answered by the rule of the clock
 // after it. On networks that lose messages it sends again whatever has no answer, and takes answers
-// that come twice once. It keeps each push until it is answered, so it can send it again with its
-// ids when a share does not know the list that it named by its hash.
+// that come twice once; where shares have several replicas it does so when their chain has changed. It
+// keeps each push until it is answered, so it can send it again with its ids when a server does not
+// know the list that it named by its hash.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,10 @@ class SparseWorker {
   coordination::Awaited awaited() const;
   std::uint64_t movement() const { return heard_; }
 
+  // The chains of the table's shares have changed: sends what has no answer to those that take it
+  // now.
+  machine::Actions configure(const std::vector<Chain>& chains);
+
   // --- what has come of it ---
 
   bool has_begun() const { return to_begin_ == 0; }
@@ -89,7 +94,7 @@ class SparseWorker {
 
   // --- machine ---
 
-  machine::Actions on_packet(int from, const SparsePacket& packet);
+  machine::Actions on_packet(int from, const SparsePacket& packet, machine::Time now);
   machine::Actions on_timer(machine::Time now);
   machine::Actions on_lost(int peer);
 
@@ -111,38 +116,51 @@ class SparseWorker {
     std::uint64_t answered = 0;
     std::int64_t clock = 0;                // the highest that it has told
     std::map<std::uint64_t, Push> pushes;  // unanswered, by number
-    ListCache lists;                       // that it knows, unless it has lost them
+    std::map<int, ListCache> lists;        // by server: that it knows, unless it has lost them
+    bool was_moved = false;                // a server did not take what it was sent
     bool is_beginning = false, is_resting = false, is_leaving = false;
     std::uint64_t rows = 0;
     bool is_asked = false;                // by the last question
     std::optional<SparsePacket> missing;  // its answer
   };
 
+  const Chain& chain(std::size_t share) const { return chains_[shape_.chain_of(share)]; }
+  bool is_of_server(int from, std::size_t share) const;
+  void lose(std::size_t share);
+  void tell_done();
+  void note_moved(Side& side, machine::Time now);
   bool is_owed(std::size_t share) const;
-  void name_list(std::size_t share, const IdPlan& plan, bool in_full, SparsePacket& packet);
+  void ask(std::size_t share);
+  void name_list(std::size_t share, int server, const IdPlan& plan, bool in_full,
+                 SparsePacket& packet);
   void send_push(std::size_t share, std::uint64_t number, bool in_full);
   void send_pull(std::size_t share, std::uint64_t number, bool in_full);
-  void send(std::size_t share, SparsePacket packet);
+  void send(std::size_t share, SparsePacket packet);  // to the first server
+  void send_exchange();
   void send_again(std::size_t share);
   void answer(Side& side, const SparsePacket& packet);
   void rows(std::size_t share, const SparsePacket& packet);
   void rested(Side& side, const SparsePacket& packet);
   void exchanged(std::size_t share, const SparsePacket& packet);
+  bool may_lose_messages() const { return options_.resend_after.count() > 0; }
   machine::Actions take();
 
   const SparseShape& shape_;
   const int member_;
   const SparseWorkerOptions options_;
   const std::uint32_t timer_;
+  std::vector<Chain> chains_;
   std::vector<Side> sides_;  // by share
   std::map<std::uint64_t, Pull> pulls_;
   std::uint64_t pushes_ = 0, last_pull_ = 0, rest_ = 0, question_ = 0;  // numbers
   std::int64_t clock_ = 0;
   std::size_t to_begin_ = 0, to_rest_ = 0, to_leave_ = 0;  // shares
+  bool is_done_ = false;                                   // it has left all shares
   std::uint64_t heard_ = 0;                                // packets
   std::uint64_t exchange_ = 0;                             // a number
   struct Exchange {
     std::size_t share = 0;
+    bool reads = false;  // from the last server; else it is for the first one
     machine::Message message;
   };
   std::optional<Exchange> exchanging_;

@@ -19,26 +19,6 @@ std::uint64_t mix_text(std::uint64_t fingerprint, std::string_view text) {
   return mix(fingerprint, text.size());
 }
 
-std::string complaint_of_replicas(int replicas, const TableMembers& members) {
-  if (replicas < 1 || replicas > kMostReplicas)
-    return fmt::format("it has {} replicas: give it 1 .. {}", replicas, kMostReplicas);
-  const auto servers = static_cast<int>(members.servers.size());
-  if (replicas > servers)
-    return fmt::format(
-        "its {} replicas need as many servers, and there are {}: start more by "
-        "--servers, or choose fewer by --replicas",
-        replicas, servers);
-  const auto works = [&](int server) {
-    return std::ranges::find(members.workers, server) != members.workers.end();
-  };
-  if (replicas > 1 && std::ranges::any_of(members.servers, works))
-    return fmt::format(
-        "its {} replicas need servers that are no workers: start them by "
-        "--servers",
-        replicas);
-  return {};
-}
-
 std::string complaint(const TableSpec& spec, const TableMembers& members) {
   if (spec.elements == 0) return "it has no elements: give it one or more";
   if (spec.dtype != Dtype::f32 && spec.dtype != Dtype::f64)
@@ -63,6 +43,26 @@ std::string complaint(const TableSpec& spec, const TableMembers& members) {
 }
 
 }  // namespace
+
+std::string complaint_of_replicas(int replicas, const TableMembers& members) {
+  if (replicas < 1 || replicas > kMostReplicas)
+    return fmt::format("it has {} replicas: give it 1 .. {}", replicas, kMostReplicas);
+  const auto servers = static_cast<int>(members.servers.size());
+  if (replicas > servers)
+    return fmt::format(
+        "its {} replicas need as many servers, and there are {}: start more by "
+        "--servers, or choose fewer by --replicas",
+        replicas, servers);
+  const auto works = [&](int server) {
+    return std::ranges::find(members.workers, server) != members.workers.end();
+  };
+  if (replicas > 1 && std::ranges::any_of(members.servers, works))
+    return fmt::format(
+        "its {} replicas need servers that are no workers: start them by "
+        "--servers",
+        replicas);
+  return {};
+}
 
 TableMembers TableMembers::of_ranks(int ranks) {
   TableMembers members;

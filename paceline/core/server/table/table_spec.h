@@ -40,6 +40,9 @@ struct TableMembers {
   bool operator==(const TableMembers&) const = default;
 };
 
+// Why the members cannot keep so many replicas of each part of a table; empty: they can.
+std::string complaint_of_replicas(int replicas, const TableMembers& members);
+
 // A TableSpec that makes sense, and what follows from it. A value.
 struct TableShape {
   TableSpec spec;

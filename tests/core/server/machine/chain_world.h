@@ -9,39 +9,13 @@
 
 namespace paceline::test {
 
-// How much befalls the servers of a world, at random moments.
-struct ChainTroubles {
-  int kills = 0, moves = 0, suspicions = 0;
-};
-
 inline void plan_troubles(VirtualTable& table, SeededNumbers& numbers,
                           const ChainTroubles& troubles) {
-  VirtualChains& chains = *table.chains;
-  const auto moment = [&] {
-    return machine::Time(static_cast<machine::Time::rep>((20 + 380 * numbers.unit()) * 1e6));
-  };
-  const auto drawn = [](const std::vector<int>& all, std::uint64_t number) {
-    return all[number % all.size()];
-  };
-  for (int i = 0; i < troubles.kills; ++i)
-    chains.at(moment(), [&chains, drawn, number = numbers.next()] {
-      if (const auto all = chains.expendable(); !all.empty()) chains.kill(drawn(all, number));
-    });
-  for (int i = 0; i < troubles.suspicions; ++i)
-    chains.at(moment(), [&chains, drawn, number = numbers.next()] {
-      if (const auto all = chains.expendable(); !all.empty()) chains.suspect(drawn(all, number));
-    });
-  for (int i = 0; i < troubles.moves; ++i)
-    chains.at(moment(), [&chains, number = numbers.next()] {
-      chains.move(number % chains.controller().chains().size());
-    });
+  plan_troubles_of(*table.chains, numbers, troubles);
 }
 
-// The first law of chains that is broken at the end of a world; empty: none.
 inline std::string complaint_of_chains(const VirtualTable& table) {
-  const VirtualChains& chains = *table.chains;
-  if (chains.controller().lost()) return "a chain is lost, though it had a server that was ready";
-  return chains.complaint;
+  return complaint_of(*table.chains);
 }
 
 // Marks that tell which pushes a table holds, under ssp or asp.

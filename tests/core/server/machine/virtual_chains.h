@@ -17,6 +17,7 @@
 #include "paceline/core/machine/virtual_network.h"
 #include "paceline/core/server/control/controller.h"
 #include "paceline/core/server/machine/table_machine.h"
+#include "paceline/core/server/sparse/sparse_machine.h"
 
 namespace paceline::test {
 
@@ -24,13 +25,22 @@ namespace paceline::test {
 // kLateServers on.
 inline constexpr int kController = 10'000, kLateServers = 1'000;
 
+// The ranges of a table on a server, or the shares of a sparse one.
+inline const auto& parts_of(const server::TableMachine& table) {
+  return table.ranges();
+}
+inline const auto& parts_of(const server::SparseMachine& table) {
+  return table.shares();
+}
+
 // A server of a table with its line to the controller.
-class ChainServer final : public machine::Machine {
+template <typename Shape, typename Table>
+class ChainServerOf final : public machine::Machine {
  public:
   // Told from outside; index: a worker that is lost.
   enum Kind : std::uint32_t { kStart = 1000, kWorkerLost };
 
-  ChainServer(const server::TableShape& shape, int number, machine::Time resend_after)
+  ChainServerOf(const Shape& shape, int number, machine::Time resend_after)
       : table(shape, number, {.resend_after = resend_after}),
         member_(number),
         resend_after_(resend_after) {}
@@ -47,8 +57,7 @@ class ChainServer final : public machine::Machine {
       return done(table.on_lost(static_cast<int>(message.index), now), now);
     if (from == kController)
       return done(
-          table.on_message(
-              member_, {.kind = server::TableMachine::kChains, .payload = message.payload}, now),
+          table.on_message(member_, {.kind = Table::kChains, .payload = message.payload}, now),
           now);
     machine::Message heard = message;
     machine::Actions actions = hear(from, heard);
@@ -85,11 +94,11 @@ class ChainServer final : public machine::Machine {
   };
   std::function<machine::Actions(const machine::Actions&, machine::Time)> say =
       [](const machine::Actions&, machine::Time) { return machine::Actions{}; };
-  server::TableMachine table;
+  Table table;
   int member() const { return member_; }
-  const server::RangeMachine* range(std::uint32_t number) const {
-    const auto found = table.ranges().find(number);
-    return found == table.ranges().end() ? nullptr : &found->second;
+  const auto* range(std::uint32_t number) const {
+    const auto found = parts_of(table).find(number);
+    return found == parts_of(table).end() ? nullptr : &found->second;
   }
 
  private:
@@ -119,13 +128,16 @@ class ChainServer final : public machine::Machine {
   std::map<std::uint32_t, std::optional<server::ChainReport>> told_;
 };
 
+using ChainServer = ChainServerOf<server::TableShape, server::TableMachine>;
+
 // The controller, and what it is told from outside.
 class VirtualController final : public machine::Machine {
  public:
   // Told from outside; index: the server, the chain, the worker.
   enum Kind : std::uint32_t { kStart = 1000, kDied, kReplaced, kCame, kMove, kWorkerCame };
 
-  VirtualController(const server::TableShape& shape, machine::Time say_again_after)
+  template <typename Shape>
+  VirtualController(const Shape& shape, machine::Time say_again_after)
       : controller(shape.chains(), shape.spec.replicas, shape.members.all(),
                    {shape.members.servers.begin(), shape.members.servers.end()}, say_again_after) {}
 
@@ -159,12 +171,13 @@ class VirtualController final : public machine::Machine {
 
 // All servers of a table, their controller and what befalls them, and the laws that they keep after
 // every event.
-class VirtualChains {
+template <typename Shape, typename Table>
+class VirtualChainsOf {
  public:
-  using Meddle = std::function<void(ChainServer&)>;
+  using Server = ChainServerOf<Shape, Table>;
+  using Meddle = std::function<void(Server&)>;
 
-  VirtualChains(machine::VirtualNetwork& network, const server::TableShape& shape,
-                machine::Time resend_after)
+  VirtualChainsOf(machine::VirtualNetwork& network, const Shape& shape, machine::Time resend_after)
       : network_(network),
         shape_(shape),
         resend_after_(resend_after),
@@ -175,12 +188,12 @@ class VirtualChains {
   }
 
   const server::Controller& controller() const { return control_.controller; }
-  ChainServer& server(int member) { return *servers_.at(member); }
-  const std::map<int, std::unique_ptr<ChainServer>>& servers() const { return servers_; }
+  Server& server(int member) { return *servers_.at(member); }
+  const std::map<int, std::unique_ptr<Server>>& servers() const { return servers_; }
   // The last server of the range, which all members have.
-  const server::RangeMachine& tail(std::size_t range) const {
+  const auto& tail(std::size_t range) const {
     const int last = controller().chains()[shape_.chain_of(range)].servers.back();
-    return servers_.at(last)->table.ranges().at(static_cast<std::uint32_t>(range));
+    return parts_of(servers_.at(last)->table).at(static_cast<std::uint32_t>(range));
   }
   bool is_alive(int member) const { return servers_.contains(member) && !dead_.contains(member); }
   // Those whose loss each chain survives.
@@ -259,11 +272,11 @@ class VirtualChains {
  private:
   void add(int member) {
     auto& server = servers_[member];
-    server = std::make_unique<ChainServer>(shape_, member, resend_after_);
+    server = std::make_unique<Server>(shape_, member, resend_after_);
     server->observe = [this, member] { observe(member); };
     if (meddle_) meddle_(*server);
     network_.add(member, *server);
-    network_.tell(member, -1, {.kind = ChainServer::kStart});
+    network_.tell(member, -1, {.kind = Server::kStart});
   }
   void tell_soon(machine::Time after, std::uint32_t kind, int number) {
     at(network_.now() + after, [this, kind, number] {
@@ -302,15 +315,14 @@ class VirtualChains {
     told_lost_ = at;
     for (const auto& [member, server] : servers_)
       for (const int worker : lost_workers_)
-        network_.tell(
-            member, -1,
-            {.kind = ChainServer::kWorkerLost, .index = static_cast<std::uint32_t>(worker)});
+        network_.tell(member, -1,
+                      {.kind = Server::kWorkerLost, .index = static_cast<std::uint32_t>(worker)});
   }
 
   // The entries of a server are the beginning of those of the one before it.
   void observe(int member) {
-    for (const auto& [number, range] : servers_.at(member)->table.ranges()) {
-      const server::RangeChain& chain = range.chain();
+    for (const auto& [number, range] : parts_of(servers_.at(member)->table)) {
+      const auto& chain = range.chain();
       most_logged = std::max(most_logged, chain.logged());
       if (!chain.has_state()) continue;
       const std::uint64_t top = chain.state().top();
@@ -322,7 +334,7 @@ class VirtualChains {
       own[top] = sum;
       const auto before = chain.chain().before(member);
       if (!before || !servers_.contains(*before)) continue;
-      const auto& ranges = servers_.at(*before)->table.ranges();
+      const auto& ranges = parts_of(servers_.at(*before)->table);
       const auto found = ranges.find(number);
       if (found == ranges.end() ||
           found->second.chain().chain().generation != chain.chain().generation)
@@ -355,10 +367,10 @@ class VirtualChains {
 
   Meddle meddle_;
   machine::VirtualNetwork& network_;
-  const server::TableShape& shape_;
+  const Shape& shape_;
   const machine::Time resend_after_;
   VirtualController control_;
-  std::map<int, std::unique_ptr<ChainServer>> servers_;  // also those that have ended
+  std::map<int, std::unique_ptr<Server>> servers_;  // also those that have ended
   std::set<int> dead_, suspected_;
   int late_ = 0;
   std::multimap<machine::Time, std::function<void()>> due_;
@@ -367,5 +379,41 @@ class VirtualChains {
   machine::Time told_lost_ = {};
   std::map<std::pair<int, std::uint32_t>, std::map<std::uint64_t, std::uint64_t>> history_;
 };
+
+using VirtualChains = VirtualChainsOf<server::TableShape, server::TableMachine>;
+
+// How much befalls the servers of a world, at random moments.
+struct ChainTroubles {
+  int kills = 0, moves = 0, suspicions = 0;
+};
+
+template <typename Chains>
+void plan_troubles_of(Chains& chains, SeededNumbers& numbers, const ChainTroubles& troubles) {
+  const auto moment = [&] {
+    return machine::Time(static_cast<machine::Time::rep>((20 + 380 * numbers.unit()) * 1e6));
+  };
+  const auto drawn = [](const std::vector<int>& all, std::uint64_t number) {
+    return all[number % all.size()];
+  };
+  for (int i = 0; i < troubles.kills; ++i)
+    chains.at(moment(), [&chains, drawn, number = numbers.next()] {
+      if (const auto all = chains.expendable(); !all.empty()) chains.kill(drawn(all, number));
+    });
+  for (int i = 0; i < troubles.suspicions; ++i)
+    chains.at(moment(), [&chains, drawn, number = numbers.next()] {
+      if (const auto all = chains.expendable(); !all.empty()) chains.suspect(drawn(all, number));
+    });
+  for (int i = 0; i < troubles.moves; ++i)
+    chains.at(moment(), [&chains, number = numbers.next()] {
+      chains.move(number % chains.controller().chains().size());
+    });
+}
+
+// The first law of chains that is broken at the end of a world; empty: none.
+template <typename Chains>
+std::string complaint_of(const Chains& chains) {
+  if (chains.controller().lost()) return "a chain is lost, though it had a server that was ready";
+  return chains.complaint;
+}
 
 }  // namespace paceline::test

@@ -39,7 +39,7 @@ Bytes some_rows(std::size_t count) {
 }
 
 SparsePacket drawn_sparse_packet(SeededNumbers& numbers) {
-  SparsePacket packet{.kind = static_cast<SparseKind>(32 + numbers.below(18)),
+  SparsePacket packet{.kind = static_cast<SparseKind>(32 + numbers.below(20)),
                       .share = static_cast<std::uint32_t>(numbers.below(2)),
                       .number = numbers.below(12),
                       .sequence = numbers.below(12),
@@ -150,6 +150,105 @@ TEST(SparsePacket, WhateverComesAServerNeitherFailsNorGrows) {
     ASSERT_LE(server->share()->most_held(), static_cast<std::size_t>(kWindow))
         << "frame " << number;
     ASSERT_LE(server->share()->most_open_steps(), std::size_t{1}) << "frame " << number;
+  }
+}
+
+ShareChange drawn_change(SeededNumbers& numbers, std::uint32_t share) {
+  ShareChange change{.kind = static_cast<ShareChange::Kind>(1 + numbers.below(6)),
+                     .worker = static_cast<int>(numbers.below(3)),
+                     .total = static_cast<double>(numbers.below(4)),
+                     .rule_steps = static_cast<std::int64_t>(numbers.below(6)),
+                     .number = numbers.below(4)};
+  const bool is_taken = change.kind == ShareChange::Kind::taken;
+  const bool is_store = change.kind == ShareChange::Kind::store;
+  const bool is_step = change.kind == ShareChange::Kind::step;
+  for (int worker = 0; worker < 2 && (is_taken || is_step); ++worker)
+    if (is_step ? numbers.below(2) == 0 : worker == 0)
+      change.decided.push_back({is_taken ? change.worker : worker, 1 + numbers.below(3),
+                                static_cast<std::int64_t>(numbers.below(3))});
+  if (!is_taken && !is_store && !is_step) return change;
+  SparsePush push{.worker = change.worker, .weight = numbers.unit(), .rate = numbers.unit()};
+  if (!change.decided.empty()) {
+    push.sequence = change.decided.front().sequence;
+    push.stamp = change.decided.front().stamp;
+  }
+  push.rows.ids = ids_of_share(numbers, share, numbers.below(5));
+  push.rows.rows.assign(push.rows.ids->size() * (is_store ? 16 : 8), std::byte{1});
+  change.pushes.push_back(std::move(push));
+  return change;
+}
+
+ShareChainPacket drawn_chain_packet(SeededNumbers& numbers) {
+  ShareChainPacket packet{.kind = static_cast<ChainKind>(64 + numbers.below(3)),
+                          .range = static_cast<std::uint32_t>(numbers.below(2)),
+                          .generation = 1 + numbers.below(2),
+                          .index = numbers.below(4),
+                          .commit = numbers.below(4),
+                          .ready_at = numbers.below(2) == 0 ? kNeverReady : numbers.below(4),
+                          .has_state = numbers.below(2) == 0,
+                          .is_ready = numbers.below(2) == 0};
+  if (packet.kind == ChainKind::forward)
+    for (std::size_t i = numbers.below(4); i > 0; --i)
+      packet.entries.push_back(drawn_change(numbers, packet.range));
+  return packet;
+}
+
+TEST(ShareChange, ComesBackAsItWasSentAndHasTheBytesThatItSays) {
+  SeededNumbers numbers(test::seed(3700000));
+  for (int number = 0; number < 1000; ++number) {
+    const ShareChange change = drawn_change(numbers, 0);
+    transport::WireWriter writer;
+    write_entry(change, writer);
+    EXPECT_EQ(writer.bytes().size(), bytes_of(change));
+    transport::WireReader reader(writer.bytes());
+    ShareChange read;
+    ASSERT_TRUE(read_entry(reader, read)) << name_of(change.kind);
+    EXPECT_TRUE(reader.ok_and_empty());
+    transport::WireWriter again;
+    write_entry(read, again);
+    EXPECT_EQ(again.bytes(), writer.bytes());
+  }
+  EXPECT_EQ(bytes_of(ShareChange{.kind = ShareChange::Kind::wake}), kShareChangeHeader);
+}
+
+// A server may be sent anything by another one: it refuses or leaves it, and never reads outside of
+// what came.
+TEST(ShareChange, WhateverComesAServerOfAChainDoesNotFail) {
+  SeededNumbers numbers(test::seed(3710000));
+  const int frames = test::is_nightly() ? 1'000'000 : 100'000;
+  const auto shape_under = [](const char* synchrony) {
+    return shape_of(SparseTableSpec{.name = "u", .width = 2, .synchrony = synchrony, .replicas = 2},
+                    TableMembers::of_servers(3, 2))
+        .value();
+  };
+  const SparseShape bsp = shape_under("bsp"), asp = shape_under("asp");
+  std::unique_ptr<SparseMachine> server;
+  for (int number = 0; number < frames; ++number) {
+    if (number % 100 == 0)
+      server = std::make_unique<SparseMachine>(number / 100 % 2 == 0 ? bsp : asp, 4);
+    ShareChainPacket packet = drawn_chain_packet(numbers);
+    std::vector<std::byte> state;
+    if (packet.kind == ChainKind::snapshot && numbers.below(2) == 0) {
+      transport::WireWriter writer;
+      server->shares().at(packet.range).chain().state().write(writer);
+      state = writer.bytes();
+      if (numbers.below(2) == 0)
+        state[numbers.below(state.size())] ^= std::byte(1 << numbers.below(8));
+      packet.state = state;
+      packet.index = numbers.below(2) == 0 ? packet.index : 7;
+    }
+    machine::Message message = encode_chain_packet(packet);
+    if (numbers.below(4) == 0)
+      message.payload[numbers.below(message.payload.size())] ^= std::byte(1 << numbers.below(8));
+    if (numbers.below(8) == 0) message.payload.resize(numbers.below(200));
+    std::ignore = server->on_message(static_cast<int>(numbers.below(5)), message, {});
+    if (numbers.below(20) == 0)
+      std::ignore =
+          server->on_message(4,
+                             {.kind = SparseMachine::kChains,
+                              .payload = encode(std::vector<Chain>{
+                                  {numbers.below(4), {3}, 4}, {numbers.below(4), {4, 3}, {}}})},
+                             {});
   }
 }
 

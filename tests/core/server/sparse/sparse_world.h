@@ -12,6 +12,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/machine/virtual_network.h"
 #include "paceline/core/server/sparse/sparse_machine.h"
+#include "tests/core/server/machine/virtual_chains.h"
 
 namespace paceline::test {
 
@@ -21,6 +22,10 @@ struct SparseWork {
   int workers = 3, steps = 8;
   std::size_t width = 5;
   bool has_equal_weights = false;
+  // Gradients are -1, so that with one over the number of workers as the rate, and rows that begin
+  // with zeros, each row counts the pushes to it.
+  bool counts = false;
+  bool leaves = false;  // at the end
   static constexpr std::uint64_t kIds = 40;
 
   static std::vector<std::int64_t> all_ids() {
@@ -47,9 +52,25 @@ struct SparseWork {
   // A row for each id, of the rows that were pulled.
   template <typename T>
   std::vector<T> gradient(int worker, std::int64_t step, const std::vector<T>& rows) const {
-    std::vector<T> all(rows.size());
-    for (std::size_t i = 0; i < rows.size(); ++i)
+    std::vector<T> all(rows.size(), T(-1));
+    for (std::size_t i = 0; i < rows.size() && !counts; ++i)
       all[i] = T(0.5) * rows[i] + static_cast<T>(noise(worker, step, i));
+    return all;
+  }
+
+  // How often each id has been pushed, by the workers' first steps.
+  std::vector<double> pushed(int worker, std::int64_t before) const {
+    std::vector<double> times(kIds);
+    for (std::int64_t step = 0; step < before; ++step)
+      for (const std::int64_t id : ids(worker, step)) ++times[static_cast<std::size_t>(id)];
+    return times;
+  }
+  std::vector<double> pushed_by_all() const {
+    std::vector<double> all(kIds);
+    for (int worker = 0; worker < workers; ++worker) {
+      const std::vector<double> own = pushed(worker, steps);
+      for (std::size_t id = 0; id < kIds; ++id) all[id] += own[id];
+    }
     return all;
   }
 
@@ -105,6 +126,12 @@ struct SparseWork {
   }
 };
 
+// What all workers of a world that counts have seen: whoever asks later sees no less.
+struct SeenCounts {
+  std::vector<double> most = std::vector<double>(SparseWork::kIds);
+  std::string complaint;
+};
+
 // A worker that does this work on a machine of its own.
 class SparseTrainer final : public machine::Machine {
  public:
@@ -124,6 +151,11 @@ class SparseTrainer final : public machine::Machine {
       phase_ = Phase::beginning;
       return perform([](Worker& one, machine::Time at) { return one.start(at); }, now);
     }
+    if (from == kController)
+      return go_on(
+          table.on_message(
+              member_, {.kind = server::SparseMachine::kChains, .payload = message.payload}, now),
+          now);
     return go_on(table.on_message(from, message, now), now);
   }
   machine::Actions on_timer(std::uint32_t timer, machine::Time now) override {
@@ -134,7 +166,11 @@ class SparseTrainer final : public machine::Machine {
     return go_on(table.on_lost(peer, now), now);
   }
 
-  bool is_done() const { return phase_ == Phase::done; }
+  bool is_done() const {
+    return phase_ == Phase::done &&
+           (!work_.leaves || table.look([](const Worker& one) { return one.has_left(); }));
+  }
+  SeenCounts* seen = nullptr;                                       // of a world that counts
   const std::vector<std::byte>& values() const { return values_; }  // of all ids, at the end
   server::SparseMachine table;
 
@@ -155,11 +191,34 @@ class SparseTrainer final : public machine::Machine {
         [&](Worker& one, machine::Time) { return one.pull(server::plan_of(ids, shape_), ahead); },
         now);
     pull_ = table.look([](const Worker& one) { return one.last_pull(); });
+    if (seen != nullptr) {
+      asked_[pull_] = {ids, seen->most};
+      const std::vector<double> own = work_.pushed(member_, step_ + (ahead ? 1 : 0));
+      for (const std::int64_t id : ids) {
+        double& least = asked_[pull_].least[static_cast<std::size_t>(id)];
+        least = std::max(least, own[static_cast<std::size_t>(id)]);
+      }
+    }
     return actions;
+  }
+  // Of f64.
+  void note_seen(std::uint64_t pull, const std::vector<std::byte>& rows) {
+    const Asked asked = std::move(asked_.extract(pull).mapped());
+    for (std::size_t i = 0; i < asked.ids.size(); ++i) {
+      const auto id = static_cast<std::size_t>(asked.ids[i]);
+      double count = 0;
+      std::memcpy(&count, rows.data() + i * shape_.value_bytes(), sizeof count);
+      if (count < asked.least[id] && seen->complaint.empty())
+        seen->complaint = fmt::format(
+            "worker {} at step {} saw {} pushes to row {}, after {} had been seen or were its own",
+            member_, step_, count, id, asked.least[id]);
+      seen->most[id] = std::max(seen->most[id], count);
+    }
   }
   std::vector<std::byte> rows(std::uint64_t pull, std::size_t ids) {
     std::vector<std::byte> rows(ids * shape_.value_bytes());
     table.look([&](Worker& one) { one.take_rows(pull, rows); });
+    if (seen != nullptr) note_seen(pull, rows);
     return rows;
   }
 
@@ -182,6 +241,8 @@ class SparseTrainer final : public machine::Machine {
     } else if (phase_ == Phase::reading && has_pulled()) {
       phase_ = Phase::done;
       values_ = rows(pull_, SparseWork::kIds);
+      if (work_.leaves)
+        append(actions, perform([](Worker& one, machine::Time) { return one.leave(); }, now));
     }
     return actions;
   }
@@ -240,6 +301,11 @@ class SparseTrainer final : public machine::Machine {
   std::int64_t step_ = 0;
   std::uint64_t pull_ = 0;
   std::vector<std::byte> pulled_, values_;
+  struct Asked {
+    std::vector<std::int64_t> ids;
+    std::vector<double> least;  // by id: what the rows show at least
+  };
+  std::map<std::uint64_t, Asked> asked_;  // by pull
 };
 
 // Workers 0, 1, .. and the servers behind them.
