@@ -9,6 +9,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/core/server/machine/quadratic_world.h"
+#include "tests/processes/replicated_run.h"
 #include "tests/support/launched.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
@@ -21,78 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int kTableWorkers = 3;
 constexpr std::uint64_t kTableSeed = 7;  // as in table_worker.cpp
-
-std::vector<std::string> with_servers(int servers, int replicas,
-                                      const std::vector<std::string>& more = {}) {
-  std::vector<std::string> all = {"-n",         std::to_string(kTableWorkers),
-                                  "--servers",  std::to_string(servers),
-                                  "--replicas", std::to_string(replicas)};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
-class ReplicatedRun {
- public:
-  ReplicatedRun(const std::string& behaviour, const std::vector<std::string>& options, int servers)
-      : launcher(paceline_run(options, {binary("table_worker"), behaviour})),
-        pids(ready(launcher, kTableWorkers)),
-        newest_(servers - 1) {
-    EXPECT_EQ(pids.size(), static_cast<std::size_t>(kTableWorkers)) << launcher.error();
-    if (!pids.empty()) job = variable_of(pids[0], "PACELINE_JOB");
-  }
-
-  // Kills a server that is alive, and waits until the one in its place is ready. The training may end
-  // before, on a slow machine.
-  void kill_and_wait(SeededNumbers& numbers) {
-    const auto all = servers();
-    if (all.empty()) return;
-    kill_and_wait(std::next(all.begin(), static_cast<long>(numbers.below(all.size())))->first);
-  }
-  void kill_and_wait(int server) {
-    const auto all = servers();
-    if (!all.contains(server)) return;
-    ::kill(all.at(server), SIGKILL);
-    const auto begin = Clock::now();
-    const std::string line = fmt::format("server {} is ready\n", ++newest_);
-    if (!launcher.wait_for_error(line, Deadline::in(10s))) {
-      EXPECT_THAT(servers(), IsEmpty()) << launcher.output() << launcher.error();
-      return;
-    }
-    slowest_ = std::max(slowest_, Clock::now() - begin);
-    ++kills_;
-  }
-  int kills() const { return kills_; }  // after which as many were ready again
-  // The processes of servers, by their numbers.
-  std::map<int, pid_t> servers() const {
-    std::map<int, pid_t> all;
-    for (const pid_t pid : processes_of_job(job))
-      if (const std::string index = variable_of(pid, "PACELINE_SERVER_INDEX"); !index.empty())
-        all[std::stoi(index)] = pid;
-    return all;
-  }
-  int end() { return exit_code(launcher.wait(Deadline::in(is_nightly() ? 300s : 60s))); }
-  std::string left() const { return left_overs(job, pids, Deadline::in(0s)); }
-  Clock::duration slowest() const { return slowest_; }  // until as many were ready again
-
-  Process launcher;
-  const std::vector<pid_t> pids;
-  std::string job;
-
- private:
-  int newest_, kills_ = 0;
-  Clock::duration slowest_ = {};
-};
-
-// The longest time between two steps that any worker tells, in milliseconds.
-int longest_pause(const std::string& output) {
-  int longest = 0;
-  for (const std::string& line : lines_of(output))
-    if (const auto at = line.find("longest "); at != std::string::npos)
-      longest = std::max(longest, std::stoi(line.substr(at + 8)));
-  return longest;
-}
 
 TEST(Replicas, WithoutKillsHaveTheBitsOfOneLoop) {
   for (const int replicas : {2, 3})

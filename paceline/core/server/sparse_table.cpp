@@ -251,10 +251,6 @@ SparseTable::SparseTable(Job& job, const SparseTableSpec& spec,
                  "paceline::serve(job)",
                  spec.name);
   const bool by_servers = job.servers() > 0 && !members;
-  PACELINE_CHECK(!by_servers || job::replicas_of(job) == 1,
-                 "sparse table '{}': its rows lie on one server each, and the job has {} replicas: "
-                 "start it with --replicas 1",
-                 spec.name, job::replicas_of(job));
   SparseTableSpec own = spec;
   own.replicas = by_servers ? job::replicas_of(job) : 1;
   SparseShape shape = shape_of(own, members_of(job, members)).value();

@@ -238,7 +238,7 @@ class VirtualChainsOf {
   }
   // From now on servers give up the table when nobody needs it any more.
   void end_table() {
-    meddle_with_all([](ChainServer& one) { one.ends_table = true; });
+    meddle_with_all([](Server& one) { one.ends_table = true; });
   }
   void worker_lost(int member) { lost_workers_.insert(member); }
 

@@ -37,6 +37,7 @@ struct SparseChainWorld {
                   .value()),
         network(mix(of.seed, 5), weather),
         chains(network, shape, kResend) {
+    if (work.leaves) chains.end_table();
     for (const int member : shape.members.workers) {
       auto& worker = workers[member];
       worker = std::make_unique<SparseTrainer>(
@@ -87,23 +88,16 @@ struct SparseChainWorld {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  // All workers have left: no server of a chain keeps anything for them.
+  // Where workers leave: each first server that is in a chain gives up the table.
   bool all_servers_end() {
-    const auto has_members = [this](std::uint32_t share) {
-      return std::ranges::any_of(chains.controller().chains()[share].servers, [&](int server) {
-        return chains.is_alive(server) && chains.server(server).range(share)->has_members();
-      });
-    };
-    const auto is_over = [&] {
-      for (std::uint32_t share = 0; share < shape.servers(); ++share)
-        if (has_members(share)) return false;
-      return true;
-    };
-    const machine::Time end = network.now() + std::chrono::seconds(3);
-    for (machine::Time at = network.now(); !is_over() && at < end;
-         at += std::chrono::milliseconds(20))
-      chains.run(at);
-    return is_over();
+    chains.run(network.now() + std::chrono::seconds(1));
+    return std::ranges::all_of(chains.servers(), [this](const auto& one) {
+      const auto& all = chains.controller().chains();
+      const bool is_in_chain =
+          std::ranges::any_of(all, [&](const auto& chain) { return chain.has(one.first); });
+      return one.first >= kLateServers || !is_in_chain || !chains.is_alive(one.first) ||
+             one.second->has_ended_table;
+    });
   }
 
  private:
