@@ -38,7 +38,7 @@ std::vector<int> workers_in(Bytes bytes) {
   return workers;
 }
 
-// What servers that come late are told of a table.
+// Servers that come late are told this of a table.
 Message word_of(std::uint32_t number, const AnyTableSpec& spec) {
   const auto* const sparse = std::get_if<SparseTableSpec>(&spec);
   const auto bytes = sparse ? encode(*sparse) : encode(std::get<TableSpec>(spec));
