@@ -146,7 +146,7 @@ TEST(ShareValue, ReadingStoresNothingAndAnUnseenRowIsAlwaysTheSame) {
   EXPECT_FALSE(std::equal(last.begin(), last.begin() + 15, first.begin()));
 }
 
-// As a new server of its chain gets it, with pushes that are not to be seen yet.
+// A new server of its chain gets it so, with pushes that are not to be seen yet.
 TEST(ShareValue, ComesBackFromItsBytesAndGoesOnWithTheSameBits) {
   const SparseWork work{.seed = test::seed(3750000), .workers = 2};
   const SparseShape shape =
