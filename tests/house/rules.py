@@ -347,6 +347,7 @@ MAY_SLEEP = {
     "tests/processes/lent_memory_test.cpp": "a rank is stopped at a random moment, and goes on after a while",
     "tests/processes/programs/collective_worker.cpp": "looks whether somebody still writes into memory after a failure",
     "tests/processes/programs/patient.cpp": "a rank is late, and what the others burn meanwhile is measured",
+    "tests/processes/programs/sparse_worker.cpp": "a training lasts long enough for servers to die in it",
     "tests/processes/programs/table_worker.cpp": "a training lasts long enough for servers to die in it",
     "tests/processes/servers_test.cpp": "servers and workers are paused for a while",
     "tests/processes/waiting_test.cpp": "a rank computes for a few milliseconds in each tenth of a second",

@@ -1,4 +1,5 @@
-// What a member does with the chains of a table's parts: ranges, or shares of a sparse table.
+// A member's machine of a table carries out here what the chains of its parts ask of it. Parts are
+// ranges, or shares of a sparse table.
 #pragma once
 
 #include <cstdint>

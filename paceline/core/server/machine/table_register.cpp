@@ -38,7 +38,7 @@ std::vector<int> workers_in(Bytes bytes) {
   return workers;
 }
 
-// What servers that come late are told of a table.
+// Servers that come late are told this of a table.
 Message word_of(std::uint32_t number, const AnyTableSpec& spec) {
   const auto* const sparse = std::get_if<SparseTableSpec>(&spec);
   const auto bytes = sparse ? encode(*sparse) : encode(std::get<TableSpec>(spec));
@@ -145,8 +145,7 @@ Actions TableRegister::opened(Bytes bytes) {
       actions.emplace_back(machine::Send{worker, answer});
   const auto spec = coming_.extract(number);
   if (spec.empty()) return actions;
-  const Message& table = tables_[number] = word_of(number, spec.mapped());
-  const Actions more = tell_late(table);
+  const Actions more = tell_late(tables_[number] = word_of(number, spec.mapped()));
   actions.insert(actions.end(), more.begin(), more.end());
   return actions;
 }

@@ -154,7 +154,7 @@ std::uint64_t SparseWorker::rows_stored() const {
 
 // --- machine -------------------------------------------------------------------------------------
 
-// What a server has said that has left the chain since was committed there.
+// A server that has left the chain since told nothing that was not committed.
 bool SparseWorker::is_of_server(int from, std::size_t share) const {
   return shape_.spec.replicas > 1 ? from != member_ : from == shape_.members.servers[share];
 }

@@ -1,3 +1,5 @@
+// A share's value, as changes make it.
+// Also covers paceline/core/server/sparse/share_value_bytes.cpp.
 #include "paceline/core/server/sparse/share_value.h"
 
 #include <gtest/gtest.h>
@@ -142,6 +144,51 @@ TEST(ShareValue, ReadingStoresNothingAndAnUnseenRowIsAlwaysTheSame) {
   EXPECT_LE(world.stored(), SparseWork::kIds - 3);
   EXPECT_TRUE(std::equal(last.end() - 15, last.end(), first.end() - 15)) << "nobody pushes these";
   EXPECT_FALSE(std::equal(last.begin(), last.begin() + 15, first.begin()));
+}
+
+// A new server of its chain gets it so, with pushes that are not to be seen yet.
+TEST(ShareValue, ComesBackFromItsBytesAndGoesOnWithTheSameBits) {
+  const SparseWork work{.seed = test::seed(3750000), .workers = 2};
+  const SparseShape shape =
+      shape_of(
+          SparseTableSpec{
+              .name = "u", .width = work.width, .synchrony = "ssp:staleness=1", .rule = "adam"},
+          TableMembers::of_servers(2, 1))
+          .value();
+  const auto push = [&](ShareValue& share, int worker, std::int64_t stamp) {
+    const SharedPlan plan = plan_of(work.ids(worker, stamp), shape);
+    ShareChange change{.kind = ShareChange::Kind::taken, .worker = worker};
+    change.pushes.push_back(
+        {.worker = worker,
+         .stamp = stamp,
+         .weight = work.weight(worker),
+         .rate = 0.1,
+         .rows = {plan->shares[0].ids,
+                  std::vector<std::byte>(plan->shares[0].ids->size() * shape.value_bytes(),
+                                         std::byte{0x3c})}});
+    share.apply(std::move(change));
+  };
+  const auto bytes = [](const ShareValue& share) {
+    transport::WireWriter writer;
+    share.write(writer);
+    return writer.bytes();
+  };
+  ShareValue share(shape), copy(shape);
+  for (std::int64_t stamp = 0; stamp < 5; ++stamp) push(share, 0, stamp);
+  push(share, 1, 0);
+  const auto state = bytes(share);
+  transport::WireReader reader(state);
+  ASSERT_TRUE(copy.read(reader, 0));
+  EXPECT_TRUE(reader.ok_and_empty());
+  EXPECT_EQ(bytes(copy), state);
+  for (ShareValue* const one : {&share, &copy})
+    for (std::int64_t stamp = 1; stamp < 5; ++stamp) push(*one, 1, stamp);
+  EXPECT_EQ(bytes(copy), bytes(share));
+  EXPECT_GT(share.rows(), 10U);
+  for (std::size_t length = 0; length < state.size(); length += 7) {
+    transport::WireReader shorter(Bytes(state).first(length));
+    EXPECT_FALSE(ShareValue(shape).read(shorter, 0)) << length;
+  }
 }
 
 // One number for a row: the mean of the squared gradients of its elements.

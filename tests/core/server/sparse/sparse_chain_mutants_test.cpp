@@ -47,7 +47,7 @@ void rest_before_pushes_are_decided(SparseServer& one) {
   };
 }
 
-// Where the parts of a snapshot lie: the number of pushes that are to be shown, these, and the arcs.
+// A snapshot has these at the places: the number of pushes that are to be shown, these, the arcs.
 struct SnapshotPlaces {
   std::size_t waiting_count = 0, waiting = 0, arcs = 0;
 };

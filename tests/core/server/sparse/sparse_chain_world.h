@@ -88,7 +88,7 @@ struct SparseChainWorld {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  // Where workers leave: each first server that is in a chain gives up the table.
+  // When all workers have left, each first server that is in a chain gives up the table.
   bool all_servers_end() {
     chains.run(network.now() + std::chrono::seconds(1));
     return std::ranges::all_of(chains.servers(), [this](const auto& one) {

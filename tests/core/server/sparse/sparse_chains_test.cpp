@@ -1,8 +1,7 @@
 // Shares that chains of servers keep: servers are killed at random, before and inside any event,
 // suspected, replaced and moved, while workers leave and end.
 // Also covers paceline/core/server/sparse/share_state.cpp,
-// paceline/core/server/sparse/share_value_bytes.cpp, paceline/core/server/sparse/share_chain.cpp and
-// paceline/core/server/control/chained_parts.h.
+// paceline/core/server/sparse/share_chain.cpp.
 #include <gtest/gtest.h>
 
 #include "tests/core/server/sparse/sparse_chain_world.h"
@@ -141,8 +140,7 @@ TEST(SparseChains, AServerAsksBeforeEachAnswerWhetherItMay) {
   EXPECT_EQ(world.run(), "");
 }
 
-// Where nothing is lost, a server without a state of its own list of ids asks for it, and each server
-// of a chain is sent a list once.
+// Each server of a chain is sent a list once, and then its hash: where nothing is lost, none asks.
 TEST(SparseChains, EachServerHasItsOwnListsOfIds) {
   const SparseWork work{.seed = seed(3670000), .workers = 2, .steps = 30};
   SparseChainWorld world({.name = "u", .width = work.width, .rule = "adagrad:rate=0.1"}, 2, work,

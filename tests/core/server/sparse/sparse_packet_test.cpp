@@ -1,3 +1,5 @@
+// Packets of sparse tables, and of the chains of their shares.
+// Also covers paceline/core/server/sparse/share_change.cpp.
 #include "paceline/core/server/sparse/sparse_packet.h"
 
 #include <gmock/gmock.h>

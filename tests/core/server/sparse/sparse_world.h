@@ -126,7 +126,7 @@ struct SparseWork {
   }
 };
 
-// What all workers of a world that counts have seen: whoever asks later sees no less.
+// The workers of a world that counts have seen these counts: whoever asks later sees no less.
 struct SeenCounts {
   std::vector<double> most = std::vector<double>(SparseWork::kIds);
   std::string complaint;
@@ -201,7 +201,7 @@ class SparseTrainer final : public machine::Machine {
     }
     return actions;
   }
-  // Of f64.
+  // The rows are of f64.
   void note_seen(std::uint64_t pull, const std::vector<std::byte>& rows) {
     const Asked asked = std::move(asked_.extract(pull).mapped());
     for (std::size_t i = 0; i < asked.ids.size(); ++i) {
