@@ -17,14 +17,13 @@ void add_data(CLI::App& app, RunOptions& options) {
   app.add_option("--test", options.test, "File of held-out lines [the last tenth of the others]")
       ->check(CLI::ExistingFile)
       ->needs(train);
-  auto* const lines = app.add_option("--lines", options.lines, "How many lines are drawn")
-                          ->check(CLI::Range(std::int64_t{20}, std::int64_t{1} << 32U))
-                          ->capture_default_str()
-                          ->excludes(train);
+  app.add_option("--lines", options.lines, "How many lines are drawn")
+      ->check(CLI::Range(std::int64_t{20}, std::int64_t{1} << 32U))
+      ->capture_default_str()
+      ->excludes(train);
   app.add_option("--generate", options.generate,
                  "Write the drawn lines into this file, and train nothing")
-      ->excludes(train)
-      ->needs(lines);
+      ->excludes(train);
 }
 
 void add_model(CLI::App& app, RunOptions& options) {

@@ -106,9 +106,9 @@ Result<ClickLine> parse_click_line(std::string_view text) {
 }
 
 Result<std::vector<ClickLine>> read_click_log(const std::string& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::vector<ClickLine> lines;
-  errno = 0;
   for (std::string text; std::getline(file, text);) {
     if (text.ends_with('\r')) text.pop_back();
     auto line = parse_click_line(text);

@@ -15,10 +15,10 @@ constexpr std::array<std::uint64_t, kClickCategories> kColumnSizes = {
     8,   60,    12, 120, 16,    200, 10,  100,   1'000, 10,  100,   1'000, 10,
     100, 1'000, 10, 100, 1'000, 10,  100, 1'000, 10,    100, 1'000, 1'000, 10'000};
 
-constexpr double kLogitOfAll = -2.1, kOfPairs = 0.9, kOfCategories = 0.15, kOfNumbers = 0.6;
+constexpr double kLogitOfAll = -3.6, kOfPairs = 0.8, kOfCategories = 0.15, kOfNumbers = 0.6;
 // Added to kinds, which else would have a mean of zero: so that each category of a pair tells a
 // little by itself, and a model finds the pairs sooner.
-constexpr double kShiftOfKinds = 0.5;
+constexpr double kShiftOfKinds = 1.0;
 constexpr std::size_t kTellingNumbers = 4;
 
 enum ClickStream : std::uint64_t { kLineStream, kNameStream, kWeightStream };

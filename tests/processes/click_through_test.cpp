@@ -1,0 +1,140 @@
+// The example of a click model whose rows lie on servers, alone, on workers, saved and resumed. Runs
+// click_through.
+#ifdef PACELINE_WITH_TORCH
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/launched.h"
+#include "tests/support/nightly.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+Words click_through(const Words& options) {
+  Words command = {binary("click_through"), "--threads", "1"};
+  command.insert(command.end(), options.begin(), options.end());
+  return command;
+}
+
+// The summary of a training; `launcher`: options of `paceline run`, or none to start it alone.
+json trained_clicks(const Words& launcher, const Words& options) {
+  const TemporaryFolder folder;
+  Words all = options;
+  all.insert(all.end(), {"--metrics", folder.file("metrics")});
+  const ProcessOptions process = launcher.empty() ? ProcessOptions{.command = click_through(all)}
+                                                  : paceline_run(launcher, click_through(all));
+  const Finished finished = run(process, Deadline::in(120s));
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  EXPECT_THAT(finished.output, HasSubstr(" held-out lines; "));
+  json summary;
+  std::ifstream file(folder.file("metrics"));
+  for (std::string line; std::getline(file, line);) summary = json::parse(line);
+  EXPECT_EQ(summary["event"], "summary") << summary;
+  return summary;
+}
+
+TEST(ClickThrough, AsynchronousWorkersRankAsWellAsOneAndBetterThanTheWidePartAlone) {
+  const int seeds = is_nightly() ? 3 : 1;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    const Words options = {"--seed", std::to_string(seed)};
+    const Words wide_only = {"--seed", std::to_string(seed), "--wide-only"};
+    const json one = trained_clicks({}, options), wide = trained_clicks({}, wide_only);
+    const json four = trained_clicks({"-n", "4", "--servers", "2"},
+                                     {"--seed", std::to_string(seed), "--synchrony", "asp"});
+    EXPECT_EQ(four["world_size"], 4);
+    EXPECT_EQ(four["servers"], 2);
+    EXPECT_EQ(four["rows_stored"], one["rows_stored"]) << "each category's row was pushed once";
+    EXPECT_NEAR(four["auc"], one["auc"], 0.01) << "seed " << seed;
+    EXPECT_GT(four["auc"].get<double>(), wide["auc"].get<double>() + 0.01) << "seed " << seed;
+    EXPECT_LT(four["log_loss"].get<double>(), wide["log_loss"].get<double>()) << "seed " << seed;
+    EXPECT_GT(wide["auc"].get<double>(), 0.7) << "the wide part knows single categories";
+    RecordProperty("seed_" + std::to_string(seed), one["auc"].dump() + " alone, " +
+                                                       four["auc"].dump() + " on four, " +
+                                                       wide["auc"].dump() + " by the wide part");
+  }
+}
+
+TEST(ClickThrough, WhatGoesOnFromASaveOnOtherServersEndsWithTheSameBits) {
+  const TemporaryFolder folder;
+  const Words options = {"--lines", "10000", "--synchrony", "bsp"};
+  const json whole = trained_clicks({"-n", "2"}, options);  // the workers keep the rows
+  Words saving = options, resuming = options;
+  const Words saves = {"--checkpoint-dir", folder.file("run"), "--checkpoint-every", "25"};
+  saving.insert(saving.end(), saves.begin(), saves.end());
+  const json saved = trained_clicks({"-n", "2", "--servers", "2"}, saving);
+  std::filesystem::remove_all(folder.file("run/step-00000045"));  // the run ended after step 25
+  resuming = saving;
+  resuming.emplace_back("--resume");
+  const json resumed = trained_clicks({"-n", "2", "--servers", "3"}, resuming);
+  EXPECT_EQ(resumed["first_step"], 25);
+  for (const char* digest : {"parameters_sha256", "scores_sha256"}) {
+    EXPECT_EQ(saved[digest], whole[digest]) << digest;
+    EXPECT_EQ(resumed[digest], whole[digest]) << digest;
+  }
+  EXPECT_EQ(resumed["rows_stored"], whole["rows_stored"]);
+}
+
+TEST(ClickThrough, LinesFromAFileTrainAsThoseThatItDraws) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("clicks");
+  const Words drawn = {"--lines", "3000", "--seed", "5"};
+  Words generate = drawn;
+  generate.insert(generate.end(), {"--generate", file});
+  ASSERT_EQ(run({.command = click_through(generate)}).exit_code, 0);
+  const json from_file = trained_clicks({}, {"--train", file, "--seed", "5"});
+  EXPECT_EQ(from_file["training_lines"], 2'700);
+  EXPECT_EQ(from_file["held_out_lines"], 300);
+  EXPECT_EQ(from_file["scores_sha256"], trained_clicks({}, drawn)["scores_sha256"]);
+  EXPECT_EQ(trained_clicks({}, {"--train", file, "--test", file})["held_out_lines"], 3'000);
+}
+
+TEST(ClickThrough, WrongOptionsEndWithTwoAndSayWhatIsRight) {
+  const TemporaryFolder folder;
+  const std::string bad = folder.file("bad"), few = folder.file("few"),
+                    line = std::string(39, '\t');
+  std::ofstream(bad) << "1" + line + "\n0" + line + "\n2" + line + "\n";
+  std::ofstream(few) << "1" + line + "\n";
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"--train", "/nowhere"}, "/nowhere"},
+      {{"--train", bad}, bad + ", line 3: its first field is '2'"},
+      {{"--train", few}, "has 1 lines, of which no tenth can be held out"},
+      {{"--test", few}, "--test requires --train"},
+      {{"--train", few, "--lines", "100"}, "excludes"},
+      {{"--train", few, "--generate", "x"}, "excludes"},
+      {{"--synchrony", "bounded_delay"}, "a sparse table has bsp, ssp or asp"},
+      {{"--synchrony", "asp:update=worker"}, "update=server"},
+      {{"--lines", "40", "--batch", "1"}, "batch"},
+      {{"--epochs", "0"}, "at least 1"},
+      {{"--resume"}, "--checkpoint-dir"}};
+  for (const auto& [options, expected] : cases) {
+    const Finished finished = run(paceline_run({"-n", "2"}, click_through(options)));
+    EXPECT_EQ(finished.exit_code, 2) << testing::PrintToString(options);
+    EXPECT_THAT(finished.error + finished.output, HasSubstr(expected));
+  }
+  const Finished finished =
+      run({.command = click_through({"--generate", folder.file("none/clicks")})});
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_THAT(finished.error, HasSubstr("none/clicks: No such file or directory"));
+}
+
+TEST(ClickThrough, HelpTellsWhatIsMeasuredAndHowToStartIt) {
+  const Finished help = run({.command = click_through({"--help"})});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* words : {"paceline run -n 4 --servers 2", "AUC", "Criteo", "--wide-only", "asp"})
+    EXPECT_THAT(help.output, HasSubstr(words));
+}
+
+}  // namespace
+}  // namespace paceline::test
+#endif
