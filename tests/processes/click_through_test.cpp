@@ -114,18 +114,18 @@ TEST(ClickThrough, WrongOptionsEndWithTwoAndSayWhatIsRight) {
       {{"--train", few, "--generate", "x"}, "excludes"},
       {{"--synchrony", "bounded_delay"}, "a sparse table has bsp, ssp or asp"},
       {{"--synchrony", "asp:update=worker"}, "update=server"},
-      {{"--lines", "40", "--batch", "1"}, "batch"},
-      {{"--epochs", "0"}, "at least 1"},
+      {{"--epochs", "0"}, "--epochs: Value 0 not in range 1 to"},
       {{"--resume"}, "--checkpoint-dir"}};
-  for (const auto& [options, expected] : cases) {
-    const Finished finished = run(paceline_run({"-n", "2"}, click_through(options)));
-    EXPECT_EQ(finished.exit_code, 2) << testing::PrintToString(options);
-    EXPECT_THAT(finished.error + finished.output, HasSubstr(expected));
-  }
-  const Finished finished =
-      run({.command = click_through({"--generate", folder.file("none/clicks")})});
-  EXPECT_EQ(finished.exit_code, 1);
-  EXPECT_THAT(finished.error, HasSubstr("none/clicks: No such file or directory"));
+  const auto expect = [](const ProcessOptions& process, int code, const std::string& said) {
+    const Finished finished = run(process);
+    EXPECT_EQ(finished.exit_code, code) << testing::PrintToString(process.command);
+    EXPECT_THAT(finished.error + finished.output, HasSubstr(said));
+  };
+  for (const auto& [options, said] : cases) expect({.command = click_through(options)}, 2, said);
+  expect(paceline_run({"-n", "2"}, click_through({"--lines", "40", "--batch", "1"})), 2,
+         "global batch");
+  expect({.command = click_through({"--generate", folder.file("none/clicks")})}, 1,
+         "none/clicks: No such file or directory");
 }
 
 TEST(ClickThrough, HelpTellsWhatIsMeasuredAndHowToStartIt) {
