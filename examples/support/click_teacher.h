@@ -25,7 +25,7 @@ class ClickTeacher {
   };
   Drawn draw(std::uint64_t number) const;
 
-  // What a category of rank r is called, where ranks count from the most frequent one of a column.
+  // The category of this rank, where ranks count from the most frequent one of a column.
   std::uint32_t category(std::size_t column, std::uint64_t rank) const;
 
  private:

@@ -25,7 +25,7 @@ std::vector<ScoredLine> any_scored_lines(SeededNumbers& numbers) {
   return lines;
 }
 
-// What the area means, pair by pair.
+// The area by its meaning: each pair is looked at.
 double share_of_pairs_won(const std::vector<ScoredLine>& lines) {
   double won = 0, pairs = 0;
   for (const ScoredLine& clicked : lines) {
