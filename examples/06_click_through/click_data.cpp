@@ -38,25 +38,33 @@ float scaled(const std::optional<std::int32_t>& number) {
   return static_cast<float>(*number < 0 ? -size : size);
 }
 
+// The last tenth of the lines, which it takes away.
+std::vector<ClickLine> take_tenth(std::vector<ClickLine>& lines, const std::string& file) {
+  constexpr std::ptrdiff_t kTenth = 10;
+  const auto last = lines.end() - std::ssize(lines) / kTenth;
+  if (last == lines.end())
+    paceline::throw_misuse("the log of clicks " + file + " has " + std::to_string(lines.size()) +
+                           " lines, of which no tenth can be held out: give at least 10, or others "
+                           "by --test");
+  std::vector<ClickLine> tenth(last, lines.end());
+  lines.erase(last, lines.end());
+  return tenth;
+}
+
 }  // namespace
 
 ClickData load(const RunOptions& options) {
   ClickData data;
   data.training = options.train.empty() ? drawn_lines(options)
                                         : examples::read_click_log(options.train).value();
-  if (!options.test.empty()) {
-    data.held_out = examples::read_click_log(options.test).value();
-    return data;
-  }
-  constexpr std::ptrdiff_t kTenth = 10;
-  const auto last = data.training.end() - std::ssize(data.training) / kTenth;
-  if (last == data.training.end())
-    paceline::throw_misuse("the log of clicks " + options.train + " has " +
-                           std::to_string(data.training.size()) +
-                           " lines, of which no tenth can be held out: give at least 10, or others "
-                           "by --test");
-  data.held_out.assign(last, data.training.end());
-  data.training.erase(last, data.training.end());
+  data.held_out = options.test.empty() ? take_tenth(data.training, options.train)
+                                       : examples::read_click_log(options.test).value();
+  const auto clicked = std::ranges::count(data.held_out, true, &ClickLine::clicked);
+  if (clicked == 0 || clicked == std::ssize(data.held_out))
+    paceline::throw_misuse("of " + std::to_string(data.held_out.size()) + " held-out lines " +
+                           std::to_string(clicked) +
+                           " are clicked, and there must be some of both kinds to rank them: hold "
+                           "out more, by --test or longer logs");
   return data;
 }
 

@@ -18,7 +18,7 @@ struct ClickData {
 };
 
 // THROWS paceline::Error (misuse): a file that cannot be read, or a line that is wrong; too few of
-// them.
+// them, or held-out ones that are all clicked, or none of which is.
 ClickData load(const RunOptions& options);
 
 // Writes drawn lines into the file --generate. THROWS paceline::Error (io).

@@ -85,6 +85,18 @@ TEST(ClickThrough, WhatGoesOnFromASaveOnOtherServersEndsWithTheSameBits) {
   EXPECT_EQ(resumed["rows_stored"], whole["rows_stored"]);
 }
 
+// The last step of an epoch has 3 lines, so that one worker has none.
+TEST(ClickThrough, WorkersThatWaitForEachOtherTrainAsOneAlsoWhereOneHasNoLine) {
+  const Words options = {"--lines",  "1003", "--batch",     "300",
+                         "--epochs", "3",    "--synchrony", "bsp"};
+  const json one = trained_clicks({}, options);
+  const json four = trained_clicks({"-n", "4", "--servers", "2"}, options);
+  EXPECT_EQ(four["steps"], 12);
+  EXPECT_EQ(four["rows_stored"], one["rows_stored"]);
+  EXPECT_NEAR(four["log_loss"], one["log_loss"], 1e-4);
+  EXPECT_NEAR(four["auc"], one["auc"], 1e-3);
+}
+
 TEST(ClickThrough, LinesFromAFileTrainAsThoseThatItDraws) {
   const TemporaryFolder folder;
   const std::string file = folder.file("clicks");
@@ -102,13 +114,15 @@ TEST(ClickThrough, LinesFromAFileTrainAsThoseThatItDraws) {
 TEST(ClickThrough, WrongOptionsEndWithTwoAndSayWhatIsRight) {
   const TemporaryFolder folder;
   const std::string bad = folder.file("bad"), few = folder.file("few"),
-                    line = std::string(39, '\t');
+                    alike = folder.file("alike"), line = std::string(39, '\t');
   std::ofstream(bad) << "1" + line + "\n0" + line + "\n2" + line + "\n";
   std::ofstream(few) << "1" + line + "\n";
+  for (int i = 0; i < 10; ++i) std::ofstream(alike, std::ios::app) << "0" + line + "\n";
   const std::vector<std::pair<Words, std::string>> cases = {
       {{"--train", "/nowhere"}, "/nowhere"},
       {{"--train", bad}, bad + ", line 3: its first field is '2'"},
       {{"--train", few}, "has 1 lines, of which no tenth can be held out"},
+      {{"--train", alike}, "of 1 held-out lines 0 are clicked"},
       {{"--test", few}, "--test requires --train"},
       {{"--train", few, "--lines", "100"}, "excludes"},
       {{"--train", few, "--generate", "x"}, "excludes"},
