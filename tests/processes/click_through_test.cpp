@@ -27,6 +27,14 @@ Words click_through(const Words& options) {
   return command;
 }
 
+json summary_in(const std::string& metrics) {
+  json summary;
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);) summary = json::parse(line);
+  EXPECT_EQ(summary["event"], "summary") << summary;
+  return summary;
+}
+
 // The summary of a training; `launcher`: options of `paceline run`, or none to start it alone.
 json trained_clicks(const Words& launcher, const Words& options) {
   const TemporaryFolder folder;
@@ -37,11 +45,7 @@ json trained_clicks(const Words& launcher, const Words& options) {
   const Finished finished = run(process, Deadline::in(120s));
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   EXPECT_THAT(finished.output, HasSubstr(" held-out lines; "));
-  json summary;
-  std::ifstream file(folder.file("metrics"));
-  for (std::string line; std::getline(file, line);) summary = json::parse(line);
-  EXPECT_EQ(summary["event"], "summary") << summary;
-  return summary;
+  return summary_in(folder.file("metrics"));
 }
 
 TEST(ClickThrough, AsynchronousWorkersRankAsWellAsOneAndBetterThanTheWidePartAlone) {
@@ -83,6 +87,40 @@ TEST(ClickThrough, WhatGoesOnFromASaveOnOtherServersEndsWithTheSameBits) {
     EXPECT_EQ(resumed[digest], whole[digest]) << digest;
   }
   EXPECT_EQ(resumed["rows_stored"], whole["rows_stored"]);
+}
+
+// The server of this number in a run that has a variable of the test's; 0: there is none.
+pid_t click_server(const std::string& folder, int number) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid > 0 && variable_of(pid, "PACELINE_SERVER_INDEX") == std::to_string(number) &&
+        variable_of(pid, "PACELINE_TEST_FOLDER") == folder)
+      return pid;
+  }
+  return 0;
+}
+
+TEST(ClickThrough, AKilledServerWhoseRowsAnotherOneHasCostsNoAccuracy) {
+  const int seeds = is_nightly() ? 3 : 1;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    const TemporaryFolder folder;
+    const Words options = {"--seed", std::to_string(seed), "--epochs", "2"};
+    Words watched = options;
+    watched.insert(watched.end(), {"--metrics", folder.file("metrics")});
+    ProcessOptions process =
+        paceline_run({"-n", "4", "--servers", "2", "--replicas", "2"}, click_through(watched));
+    process.environment["PACELINE_TEST_FOLDER"] = folder.path();
+    Process launcher(process);
+    ASSERT_TRUE(launcher.wait_for_output("[0] step 1/450", Deadline::in(60s))) << launcher.error();
+    const pid_t victim = click_server(folder.path(), seed % 2);
+    ASSERT_GT(victim, 0);
+    ::kill(victim, SIGKILL);
+    EXPECT_EQ(exit_code(launcher.wait(Deadline::in(120s))), 0) << launcher.error();
+    EXPECT_THAT(launcher.error(), HasSubstr("the job goes on, and server 2 is started"));
+    const json four = summary_in(folder.file("metrics")), one = trained_clicks({}, options);
+    EXPECT_EQ(four["rows_stored"], one["rows_stored"]);
+    EXPECT_NEAR(four["auc"], one["auc"], 0.01) << "seed " << seed;
+  }
 }
 
 // The last step of an epoch has 3 lines, so that one worker has none.
