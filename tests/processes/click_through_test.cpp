@@ -104,14 +104,14 @@ TEST(ClickThrough, AKilledServerWhoseRowsAnotherOneHasCostsNoAccuracy) {
   const int seeds = is_nightly() ? 3 : 1;
   for (int seed = 1; seed <= seeds; ++seed) {
     const TemporaryFolder folder;
-    const Words options = {"--seed", std::to_string(seed), "--epochs", "2"};
+    const Words options = {"--seed", std::to_string(seed)};
     Words watched = options;
     watched.insert(watched.end(), {"--metrics", folder.file("metrics")});
     ProcessOptions process =
         paceline_run({"-n", "4", "--servers", "2", "--replicas", "2"}, click_through(watched));
     process.environment["PACELINE_TEST_FOLDER"] = folder.path();
     Process launcher(process);
-    ASSERT_TRUE(launcher.wait_for_output("[0] step 1/450", Deadline::in(60s))) << launcher.error();
+    ASSERT_TRUE(launcher.wait_for_output("[0] step 1/225", Deadline::in(60s))) << launcher.error();
     const pid_t victim = click_server(folder.path(), seed % 2);
     ASSERT_GT(victim, 0);
     ::kill(victim, SIGKILL);
