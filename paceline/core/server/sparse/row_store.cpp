@@ -24,7 +24,21 @@ void* take(std::size_t bytes, bool huge) {
   return memory;
 }
 
+// Small pages of its own: the launcher lets the heap of servers have huge ones (GLIBC_TUNABLES), of
+// which the first row of each arc would take two.
+std::byte* take_small_pages(std::size_t bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+  return static_cast<std::byte*>(memory);
+}
+
 }  // namespace
+
+void RowStore::Freed::operator()(void* memory) const {
+  mapped == 0 ? std::free(memory) : void(munmap(memory, mapped));
+}
 
 RowStore::RowStore(std::size_t row_bytes) : row_bytes_(row_bytes) {
   constexpr std::size_t kAlignment = 4;
@@ -68,9 +82,7 @@ const std::byte* RowStore::find(std::uint64_t id, std::uint64_t hash) const {
 
 std::byte* RowStore::add(std::uint64_t id, std::uint64_t hash) {
   if ((rows_ + 1) * 4 > (mask_ + 1) * 3) grow_index();
-  if (rows_ == chunks_.size() * chunk_rows_)
-    chunks_.emplace_back(static_cast<std::byte*>(
-        take(std::max(kHugePage, stride_), chunks_.size() >= kSmallChunks)));
+  if (rows_ == chunks_.size() * chunk_rows_) add_chunk();
   std::size_t i = home(hash);
   while (index_[i] != 0) i = (i + 1) & mask_;
   const std::size_t position = position_of(rows_++);
@@ -78,6 +90,12 @@ std::byte* RowStore::add(std::uint64_t id, std::uint64_t hash) {
   std::byte* const row = place(position);
   std::memcpy(row, &id, sizeof id);
   return row + sizeof id;
+}
+
+void RowStore::add_chunk() {
+  const std::size_t bytes = std::max(kHugePage, stride_);
+  if (chunks_.size() < kSmallChunks) chunks_.emplace_back(take_small_pages(bytes), Freed{bytes});
+  else chunks_.emplace_back(static_cast<std::byte*>(take(bytes, true)));
 }
 
 std::uint64_t RowStore::id_of(std::size_t row) const {

@@ -48,7 +48,10 @@ class RowStore {
 
  private:
   struct Freed {
-    void operator()(void* memory) const { std::free(memory); }
+    Freed() : mapped(0) {}
+    explicit Freed(std::size_t bytes) : mapped(bytes) {}
+    void operator()(void* memory) const;
+    std::size_t mapped;  // bytes of pages of its own; 0: it comes from aligned_alloc
   };
   template <typename T>
   using Memory = std::unique_ptr<T[], Freed>;
@@ -64,6 +67,7 @@ class RowStore {
     return chunks_[position >> chunk_shift_].get() + in_chunk * stride_;
   }
   void grow_index();
+  void add_chunk();
 
   std::size_t row_bytes_, stride_;
   std::size_t chunk_rows_ = 0, chunk_shift_ = 0;
