@@ -11,7 +11,7 @@
 // among its ranks. Start reading at server_table.h, then consistency.h, then range_machine.h.
 //
 // Several servers may keep each range (range_state.h, range_chain.h): control/ decides which ones,
-// in the launcher (controller.h).
+// in the launcher (controller.h), and tells all members the chains (chain.h).
 //
 // A sparse table (sparse_table.h) has rows by ids of 48 bits, of which only those are stored that
 // somebody has pushed to: sparse/ holds their store (row_store.h), the state of a share of them

@@ -22,16 +22,22 @@ void RangeMachine::awake(int from, std::uint32_t number) {
     enter({.kind = EntryKind::awake, .member = from});
 }
 
-// A worker is quiet when all its pushes are here: nothing of it is to come.
+// A worker is quiet when all its pushes are decided: one in an open step lies here alone, and the
+// next server would close the step without it. Those that are quiet let steps close, which decides
+// pushes of others.
 void RangeMachine::let_quiesce(machine::Time now) {
-  if (failure_) return;
-  bool are_more = false;
-  for (const auto& [member, sender] : senders_) {
-    if (!sender.quiet || value().is_quiet(member) || sender.taken < sender.quiet->own) continue;
-    enter({.kind = EntryKind::quiesce, .member = member, .clock = sender.quiet->number});
-    are_more = true;
-  }
-  if (are_more) close_steps(now);
+  const auto enter_quiet = [this] {
+    bool are_more = false;
+    for (const auto& [member, sender] : senders_) {
+      if (!sender.quiet || value().is_quiet(member) ||
+          members().at(member).decided < sender.quiet->own)
+        continue;
+      enter({.kind = EntryKind::quiesce, .member = member, .clock = sender.quiet->number});
+      are_more = true;
+    }
+    return are_more;
+  };
+  while (!failure_ && enter_quiet()) close_steps(now);
   if (failure_ || !value().are_all_quiet()) return;
   enter({.kind = EntryKind::wake});
   woken_by_ = state().top();

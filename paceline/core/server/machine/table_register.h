@@ -6,8 +6,8 @@
 // so are those that wait for one that has left. The workers number the tables: a server that came
 // late does not know all that were there before.
 //
-// Where servers may end, a worker declares a table also to those that it hears of in the chains
-// while it waits. One that all workers have not heard of yet opens the table when another server
+// If servers may end, a worker declares a table also to those that it hears of in the chains while
+// it waits. One that all workers have not heard of yet opens the table when another server
 // tells it.
 #pragma once
 
@@ -82,8 +82,8 @@ class TableRegister final : public machine::Machine {
 
   const int workers_, own_;
   mutable std::mutex mutex_;  // guards all that follows
-  // By number and worker: their words for the tables that are to come. A late server may hear of
-  // one from some workers alone.
+  // The workers' words for the tables that are to come, by number. A late server may hear of one
+  // from some workers alone.
   std::map<std::uint32_t, std::map<int, AnyTableSpec>> declared_;
   std::optional<std::string> refusal_;                // of this table and of all that would follow
   std::map<std::uint32_t, machine::Message> tables_;  // by number: what is told of those here

@@ -37,7 +37,8 @@ std::byte* take_small_pages(std::size_t bytes) {
 }  // namespace
 
 void RowStore::Freed::operator()(void* memory) const {
-  mapped == 0 ? std::free(memory) : void(munmap(memory, mapped));
+  if (mapped == 0) std::free(memory);
+  else munmap(memory, mapped);
 }
 
 RowStore::RowStore(std::size_t row_bytes) : row_bytes_(row_bytes) {

@@ -99,6 +99,25 @@ TEST(Chains, WorkersThatAreQuietReadTheSameWhateverEnds) {
   }
 }
 
+// Workers rest behind their last push, which the first server of a chain may have taken alone.
+TEST(Chains, APushThatARestFollowsIsInTheValuesWhateverEnds) {
+  for (int number = 0; number < worlds_of(400); ++number) {
+    const std::uint64_t of_seed = seed(3590000 + static_cast<std::uint64_t>(number));
+    const auto final_values = [&](const machine::NetworkFaults& weather, int replicas) {
+      QuadraticWorld world("bsp", "sgd:rate=0.1", Dtype::f64, 3, 3, of_seed, weather, 4, replicas);
+      world.training.rests_at_once = true;
+      SeededNumbers numbers(of_seed);
+      if (replicas > 1) plan_troubles(world.table, numbers, {.kills = 4});
+      EXPECT_TRUE(world.table.run(20s)) << "seed " << number;
+      if (replicas > 1) {
+        EXPECT_EQ(complaint_of_chains(world.table), "") << "seed " << number;
+      }
+      return world.training.reads.back().values;
+    };
+    EXPECT_EQ(final_values(kBadWeather, 2 + number % 2), final_values({}, 1)) << "seed " << number;
+  }
+}
+
 // Servers give up a table that nobody needs, some of them earlier than others. Whichever are killed
 // then, every worker hears that it has left, and no server keeps the table.
 TEST(Chains, EveryWorkerHearsThatItHasLeftWhateverEndsMeanwhile) {

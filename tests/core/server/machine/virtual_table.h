@@ -56,7 +56,8 @@ struct TableTraining {
   std::function<machine::Time(int worker, std::int64_t clock)> computes;
   std::function<double(int worker)> weight = [](int) { return 1.0; };
   bool keeps_reads = true;
-  bool quiesces = false;  // at the end of the steps, and reads once more
+  bool quiesces = false;       // at the end of the steps, and reads once more
+  bool rests_at_once = false;  // quiesces behind the last push, without a pull between them
   std::function<bool(const TableRead&)> is_over = [](const TableRead&) { return false; };
 
   std::vector<TableRead> reads = {};
@@ -198,7 +199,12 @@ class TableTrainer final : public machine::Machine {
         },
         now);
     if (!shape_.pacing.skips_steps()) training_.note_clock(member_, clock_ + 1);
-    append(actions, pull(now));
+    if (training_.rests_at_once && clock_ + 1 >= training_.steps) {
+      phase_ = Phase::quiescing;
+      append(actions, work([](Worker& one, machine::Time) { return one.quiesce(); }, now));
+    } else {
+      append(actions, pull(now));
+    }
     return actions;
   }
 
