@@ -263,6 +263,10 @@ TEST(Resume, WorkersThatTakePartsAsTheyComeStopTogetherAndLeaveNoPartOutOnAnothe
     EXPECT_EQ(run.exit_code(), 0) << run.process().error();
     EXPECT_EQ(run.first_step() == 0, is_over) << "no part is left after the last";
   }
+  options.steps = 140;
+  TrainingRun further(options, folder.path());
+  EXPECT_EQ(further.exit_code(), 0) << further.process().error();
+  EXPECT_GT(further.first_step(), 120) << "parts of further steps are left";
 }
 
 // --- one directory, one job; full disks ----------------------------------------------------------

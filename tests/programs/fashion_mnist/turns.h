@@ -59,6 +59,7 @@ class Turns {
       batches_.emplace_back(of_part);
     }
     if (!are_dealt_) return;
+    taken_.resize(static_cast<std::size_t>(last_ * cuts_));  // a resumed run may make other steps
     for (std::size_t part = 0; part < taken_.size(); ++part)
       if (taken_[part] == 0) left_.push_back(static_cast<std::int64_t>(part));
     were_over_ = left_.empty();
