@@ -59,9 +59,10 @@ class Killer {
         watch_(job, [this](Bytes chains) { hear(chains); }),
         thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-  // The moments at which it has killed so far.
-  std::vector<Clock::time_point> kills() const {
-    const std::lock_guard lock(mutex_);
+  // Kills no more, and returns the moments at which it has.
+  std::vector<Clock::time_point> end() {
+    thread_.request_stop();
+    thread_.join();
     return kills_;
   }
 
@@ -142,7 +143,8 @@ PauseFigures pauses_of_workers(Job& job, const PauseOptions& options) {
       table.pull(buffer_of(values)).wait();
       ends.push_back(Clock::now());
     }
-    if (killer) kills = killer->kills();
+    if (killer) kills = killer->end();
+    std::erase_if(kills, [&](const auto& kill) { return kill >= ends.back(); });
     killer.reset();
     table.quiesce(buffer_of(values)).wait();
   }

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <list>
 #include <new>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "paceline/core/base/check.h"
@@ -108,17 +110,19 @@ class Serving {
 
   // All workers have left these. A server that came late may hear so from another one alone.
   void close_tables() {
-    for_each_table([this](const auto& table) {
-      if (chains_ && table.is_over()) tell(RegisterKind::closed, table.number());
+    const std::size_t before = tables_.size() + sparse_.size();
+    std::set<std::uint32_t> over;
+    for_each_table([&](const auto& table) {
+      if (table.is_over()) over.insert(table.number());
     });
-    tables_.remove_if(std::mem_fn(&ServedNumbers::is_over));
-    sparse_.remove_if(std::mem_fn(&ServedSparse::is_over));
+    for (const std::uint32_t number : over)
+      if (chains_) tell(RegisterKind::closed, number);
+    while (const auto closed = register_.take_closed()) over.insert(*closed);
+    const auto is_over = [&](const auto& table) { return over.contains(table.number()); };
+    tables_.remove_if(is_over);
+    sparse_.remove_if(is_over);
     vectors_.remove_if(std::mem_fn(&ServedVectors::is_over));
-    while (const auto closed = register_.take_closed()) {
-      const auto has_number = [&](const auto& table) { return table.number() == *closed; };
-      tables_.remove_if(has_number);
-      sparse_.remove_if(has_number);
-    }
+    if (tables_.size() + sparse_.size() < before) reported_changes_ = kNotReported;
   }
   template <typename Do>
   void for_each_table(const Do& act) {
@@ -239,7 +243,8 @@ class Serving {
   std::optional<ServedChains> chains_;  // where each range has several servers
   std::list<ServedNumbers> tables_;
   std::list<ServedSparse> sparse_;
-  std::uint64_t reported_changes_ = 0;
+  static constexpr std::uint64_t kNotReported = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t reported_changes_ = 0;  // changes() at the last report
   std::list<ServedVectors> vectors_;
   std::pair<std::int64_t, std::size_t> moved_ = {};  // pushes, and workers that have left
   Deadline quiet_until_;

@@ -416,7 +416,10 @@ void Checkpoints::Impl::save_in_pauses(StopSignals::Asked asked) {
   if (asked.stop) reasons |= kStop;
   if (reasons != 0) strategy::end_warm_starts(job_);
   if (reasons != 0) save_in(pauses_->call(reasons, own_step_));
-  else if (const auto pause = pauses_->at_step(own_step_)) save_in(*pause);
+  else if (const auto pause = pauses_->at_step(own_step_)) {
+    strategy::end_warm_starts(job_);
+    save_in(*pause);
+  }
 }
 
 // The furthest rank may stand where it stood at the save before, while others have gone on: that

@@ -188,6 +188,28 @@ TEST(SparseTable, AWorkerThatNeverPullsPushesAsFastAsTheSlowest) {
   });
 }
 
+// The first worker has a batch more: its last step closes when the other one rests.
+TEST(SparseTable, ARestClosesTheStepOfAWorkerThatHasMoreBatches) {
+  for (const int servers : {0, 1}) {
+    std::vector<float> seen(2);
+    run_sparse(2, servers, true, [&](Job& job) {
+      SparseTable table(job, {.name = "u", .width = 1, .rule = "sgd:rate=1"});
+      const std::vector<std::int64_t> ids = {5};
+      std::vector<float> row(1), gradient = {-1};
+      for (int step = 0; step < (job.rank() == 0 ? 2 : 1); ++step) {
+        table.pull(ids, buffer_of(row)).wait();
+        table.push(ids, const_buffer_of(gradient));
+      }
+      const auto begin = Clock::now();
+      table.rest().wait();
+      EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2)) << "nobody had to ask";
+      table.pull(ids, buffer_of(row)).wait();
+      seen[static_cast<std::size_t>(job.rank())] = row[0];
+    });
+    EXPECT_EQ(seen[0], seen[1]);
+  }
+}
+
 TEST(SparseTable, BadInputIsRefusedBeforeTheFirstStep) {
   run_sparse(1, 1, true, [](Job& job) {
     EXPECT_THAT(sparse_refusal([&] { SparseTable(job, {.name = "u", .width = 0}); }),

@@ -76,8 +76,9 @@ Actions RangeMachine::on_packet(int from, Packet packet, Time now) {
 void RangeMachine::take(int from, Packet packet, Time now) {
   const bool is_new = packet.kind == PacketKind::join && !state().has_left(from);
   if (packet.kind == PacketKind::leave) {
-    leave(from);
-    leaving_.try_emplace(from, state().top());
+    const auto sender = senders_.find(from);
+    if (sender != senders_.end()) sender->second.leaves_behind = packet.sequence;
+    else end(from);
   } else if (failure_) {
     send(from, {.kind = PacketKind::failed, .text = *failure_});
   } else if (state().has(from) || is_new) {
@@ -95,6 +96,21 @@ void RangeMachine::take(int from, Packet packet, Time now) {
     }
     take_held(now);
   }
+  let_leave();
+}
+
+void RangeMachine::end(int worker) {
+  leave(worker);
+  leaving_.try_emplace(worker, state().top());
+}
+
+// Its last pushes may come behind it, for another server took the first of them.
+void RangeMachine::let_leave() {
+  std::set<int> those;
+  for (const auto& [worker, sender] : senders_)
+    if (sender.leaves_behind && (failure_ || sender.taken >= *sender.leaves_behind))
+      those.insert(worker);
+  for (const int worker : those) end(worker);
 }
 
 Actions RangeMachine::on_timer(Time now) {

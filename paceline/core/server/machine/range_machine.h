@@ -94,14 +94,15 @@ class RangeMachine {
   struct Sender {
     std::uint64_t taken = 0;
     std::int64_t last_stamp = -1;
-    std::map<std::uint64_t, Push> held;  // overtook others, by their numbers
-    std::size_t gathered = 0;            // taken, and in an open step
-    std::deque<Decision> decisions;      // not committed yet
-    std::uint64_t committed = 0;         // pushes up to this one are decided for good
-    std::uint32_t dropped = 0;           // of them
-    std::optional<std::uint64_t> owed;   // an answer, when this entry is committed
-    std::optional<Quiet> quiet;          // it asked for one
-    bool is_owed_quiet = false;          // the row of the moment at which all were quiet
+    std::map<std::uint64_t, Push> held;          // overtook others, by their numbers
+    std::size_t gathered = 0;                    // taken, and in an open step
+    std::deque<Decision> decisions;              // not committed yet
+    std::uint64_t committed = 0;                 // pushes up to this one are decided for good
+    std::uint32_t dropped = 0;                   // of them
+    std::optional<std::uint64_t> owed;           // an answer, when this entry is committed
+    std::optional<Quiet> quiet;                  // it asked for one
+    bool is_owed_quiet = false;                  // the row of the moment at which all were quiet
+    std::optional<std::uint64_t> leaves_behind;  // when this push is taken
   };
   // A worker that reads.
   struct Reader {
@@ -117,6 +118,8 @@ class RangeMachine {
   void pull(int from, const Packet& packet);
   void join(int from, const Packet& packet);
   void leave(int worker);
+  void end(int worker);  // which hears that it has left
+  void let_leave();
   void awake(int from, std::uint32_t number);
   void quiesce(int from, const Packet& packet);
   void ask(int from, const Packet& packet);

@@ -182,7 +182,9 @@ Actions TableRegister::of_server(int from, const Message& message) {
     }
     case RegisterKind::closed: {
       const auto number = reader.integer<std::uint32_t>();
-      if (reader.ok_and_empty() && heard_.contains(number)) to_close_.push_back(number);
+      if (!reader.ok_and_empty() || !heard_.contains(number)) return {};
+      const auto is_it = [&](const Opened& one) { return one.number == number; };
+      if (std::erase_if(to_open_, is_it) == 0) to_close_.push_back(number);
       return {};
     }
     default: return {};

@@ -128,10 +128,9 @@ Actions WorkerMachine::leave() {
   for (std::size_t range = 0; range < sides_.size(); ++range) {
     Side& side = sides_[range];
     side.is_leaving = true;
-    side.unanswered.clear();
     side.awaits_row.reset();
     side.awake.reset();
-    send(range, {.kind = PacketKind::leave});
+    send(range, {.kind = PacketKind::leave, .sequence = side.pushes});
   }
   return take();
 }
@@ -171,6 +170,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time now) {
     case PacketKind::row: row(range, packet); break;
     case PacketKind::quiet: became_quiet(range, packet); break;
     case PacketKind::left:
+      side.unanswered.clear();
       if (std::exchange(side.is_leaving, false) && --to_leave_ == 0) tell_done();
       break;
     case PacketKind::missing: note_missing(side, std::move(packet)); break;
@@ -201,7 +201,7 @@ void WorkerMachine::send_again(std::size_t range) {
   if (side.awake) send(range, {.kind = PacketKind::awake, .flags = *side.awake});
   for (const auto& [number, message] : side.unanswered) send_to_head(range, message);
   if (side.awaits_row) ask(range);
-  if (side.is_leaving) send(range, {.kind = PacketKind::leave});
+  if (side.is_leaving) send(range, {.kind = PacketKind::leave, .sequence = side.pushes});
 }
 
 // Servers that come later hear of it from these.

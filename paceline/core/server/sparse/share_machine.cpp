@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <set>
 #include <utility>
 
 namespace paceline::server {
@@ -56,6 +57,9 @@ Result<Actions> ShareMachine::on_chain_packet(int from, ShareChainPacket packet,
   const bool was_head = chain_.is_head();
   if (const auto taken = chain_.on_packet(from, std::move(packet)); !taken) return taken.error();
   if (chain_.is_head() && !was_head) begin_as_head();
+  const auto has_left = [this](const auto& one) { return !members().contains(one.first); };
+  std::erase_if(readers_, has_left);
+  std::erase_if(lists_, has_left);
   return settle(now);
 }
 
@@ -78,8 +82,9 @@ Actions ShareMachine::on_packet(int from, SparsePacket packet, Time now) {
 
 void ShareMachine::hear(int from, const SparsePacket& packet) {
   if (packet.kind == SparseKind::leave) {
-    leave(from);
-    leaving_.try_emplace(from, state().top());
+    const auto sender = senders_.find(from);
+    if (sender != senders_.end()) sender->second.leaves_behind = packet.sequence;
+    else end(from);
   } else if (failure_) {
     send(from, {.kind = SparseKind::failed, .text = *failure_});
   } else if (state().has(from)) {
@@ -94,12 +99,29 @@ void ShareMachine::hear(int from, const SparsePacket& packet) {
       default: break;  // not for a server
     }
   }
+  let_leave();
+}
+
+void ShareMachine::end(int worker) {
+  leave(worker);
+  leaving_.try_emplace(worker, state().top());
+}
+
+// Its last pushes may come behind it: another server took the first of them, or this one asked for
+// their ids.
+void ShareMachine::let_leave() {
+  std::set<int> those;
+  for (const auto& [worker, sender] : senders_)
+    if (sender.leaves_behind && (failure_ || sender.taken >= *sender.leaves_behind))
+      those.insert(worker);
+  for (const int worker : those) end(worker);
 }
 
 Actions ShareMachine::on_lost(int peer, Time now) {
   lost_.insert(peer);
   if (chain_.is_head()) leave(peer);
   readers_.erase(peer);
+  lists_.erase(peer);
   return settle(now);
 }
 
@@ -269,15 +291,20 @@ void ShareMachine::close_steps() {
   }
 }
 
-// A worker rests when all its pushes are decided: nothing of it is to come.
+// A worker rests when all its pushes are decided: nothing of it is to come. Those that rest let
+// steps close, which decides pushes of others.
 void ShareMachine::let_rest() {
-  if (failure_) return;
-  for (auto& [member, sender] : senders_) {
-    if (!sender.rest || members().at(member).decided < sender.rest->own) continue;
-    enter({.kind = ShareChange::Kind::rest, .worker = member, .number = sender.rest->number});
-    sender.rest.reset();
-    close_steps();
-  }
+  const auto enter_rests = [this] {
+    bool are_more = false;
+    for (auto& [member, sender] : senders_) {
+      if (!sender.rest || members().at(member).decided < sender.rest->own) continue;
+      enter({.kind = ShareChange::Kind::rest, .worker = member, .number = sender.rest->number});
+      sender.rest.reset();
+      are_more = true;
+    }
+    return are_more;
+  };
+  while (!failure_ && enter_rests()) close_steps();
   if (failure_ || !value().do_all_rest()) return;
   enter({.kind = ShareChange::Kind::wake});
   woken_by_ = state().top();

@@ -96,7 +96,8 @@ class ShareMachine {
     bool is_owed_begun = false;
     std::optional<Rest> rest = {};
     bool is_owed_rested = false;
-    std::optional<Owed> stored = {};  // an exchange that is to be answered
+    std::optional<std::uint64_t> leaves_behind = {};  // when this push is taken
+    std::optional<Owed> stored = {};                  // an exchange that is to be answered
   };
   // A worker that reads.
   struct Reader {
@@ -111,6 +112,8 @@ class ShareMachine {
   void pull(int from, const SparsePacket& packet);
   void rest(int from, const SparsePacket& packet);
   void leave(int worker);
+  void end(int worker);  // which hears that it has left
+  void let_leave();
   void fetch(int from, const SparsePacket& packet);
   void store(int from, const SparsePacket& packet);
   void ask(int from, const SparsePacket& packet);

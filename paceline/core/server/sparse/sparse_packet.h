@@ -27,7 +27,7 @@ enum class SparseKind : std::uint32_t {
   push,        // [number: 1, 2, ... of this worker; clock: stamp]
   pull,        // [number: of the pull; sequence: own pushes that it needs; clock: least clock]
   rest,        // pushes no more until all workers do [number: of the rest; sequence: own pushes]
-  leave,
+  leave,       // [sequence: all own pushes]
   ask,    // whom do you wait for? [number: of the question; sequence: own pushes that its pulls
           // need; clock: the least clock of these, or kAnyClock]
   fetch,  // stored rows of an arc [number: of the exchange; sequence: the first of them, as the arc

@@ -112,8 +112,7 @@ Actions SparseWorker::leave() {
   pulls_.clear();
   for (std::size_t share = 0; share < sides_.size(); ++share) {
     sides_[share].is_leaving = true;
-    sides_[share].pushes.clear();
-    send(share, {.kind = SparseKind::leave});
+    send(share, {.kind = SparseKind::leave, .sequence = pushes_});
   }
   return take();
 }
@@ -180,6 +179,7 @@ Actions SparseWorker::on_packet(int from, const SparsePacket& packet, Time now) 
     case SparseKind::fetched:
     case SparseKind::stored: exchanged(share, packet); break;
     case SparseKind::left:
+      side.pushes.clear();
       if (std::exchange(side.is_leaving, false) && --to_leave_ == 0) tell_done();
       break;
     case SparseKind::missing:
@@ -348,7 +348,7 @@ void SparseWorker::send_again(std::size_t share) {
   for (const auto& [number, pull] : pulls_) send_pull(share, number, false);
   if (side.is_resting)
     send(share, {.kind = SparseKind::rest, .number = rest_, .sequence = pushes_});
-  if (side.is_leaving) send(share, {.kind = SparseKind::leave});
+  if (side.is_leaving) send(share, {.kind = SparseKind::leave, .sequence = pushes_});
   if (exchanging_ && exchanging_->share == share) send_exchange();
 }
 

@@ -28,12 +28,12 @@ enum class PacketKind : std::uint32_t {
   pull,        // asks for a row [flags: number of the pull; sequence: own pushes that it needs;
                // clock: least clock]
   join,        // a newcomer [clock: where it goes on; kAnyClock: where am I?]
-  leave,
-  quiesce,  // pushes no more until all workers do [flags: number, counted with the pulls;
-            // sequence: all own pushes]
-  awake,    // has the values of the moment at which all were quiet [flags: number of the quiesce]
-  ask,      // whom do you wait for? [flags: number of the question; where the worker waits for a
-            // row, sequence: own pushes that it needs; clock: least clock, else kAnyClock]
+  leave,       // [sequence: all own pushes]
+  quiesce,     // pushes no more until all workers do [flags: number, counted with the pulls;
+               // sequence: all own pushes]
+  awake,  // has the values of the moment at which all were quiet [flags: number of the quiesce]
+  ask,    // whom do you wait for? [flags: number of the question; where the worker waits for a
+          // row, sequence: own pushes that it needs; clock: least clock, else kAnyClock]
   // A range says these to a worker.
   assigned,
   answer,  // to pushes and joins [sequence: all own pushes up to this one are decided; clock: the

@@ -118,6 +118,25 @@ TEST(Chains, APushThatARestFollowsIsInTheValuesWhateverEnds) {
   }
 }
 
+// Messages come in the order in which they were sent, as on links.
+TEST(Chains, PushesOfAWorkerThatLeavesBehindThemAreThereWhateverEnds) {
+  constexpr std::int64_t kSteps = 6;
+  const machine::NetworkFaults in_order = {.least_delay = 1ms, .most_delay = 10ms};
+  for (int number = 0; number < worlds_of(200); ++number) {
+    ChainSspWorld world(std::nullopt, seed(3600000 + static_cast<std::uint64_t>(number)), 3,
+                        2 + number % 2, {.kills = 4}, in_order, kSteps);
+    world.training.leaves_at_once = true;
+    ASSERT_TRUE(world.table.run(20s)) << "seed " << number;
+    EXPECT_EQ(complaint_of_chains(world.table), "") << "seed " << number;
+    world.table.run_to(world.table.network.now() + 1s);
+    const std::vector<double> held = world.table.held();
+    for (std::size_t range = 0; range < world.marks.ranges; ++range)
+      for (int worker = 0; worker < SspWorld::kWorkers; ++worker)
+        for (std::int64_t t = 0; t < kSteps; ++t)
+          EXPECT_EQ(held[world.marks.place(range, worker, t)], 1) << "seed " << number;
+  }
+}
+
 // Servers give up a table that nobody needs, some of them earlier than others. Whichever are killed
 // then, every worker hears that it has left, and no server keeps the table.
 TEST(Chains, EveryWorkerHearsThatItHasLeftWhateverEndsMeanwhile) {

@@ -168,6 +168,18 @@ TEST(LateTableRegister, OpensATableOnceThatItIsToldAndThatAllWorkersDeclare) {
   }
 }
 
+TEST(LateTableRegister, DoesNotOpenATableThatHasEndedBeforeItCouldBeOpened) {
+  TableRegister late(kDeclarers, kLate);
+  late.on_message(kLate, TableRegister::question(), {});
+  late.on_message(kKeeper, tells(4, 7), {});
+  Message closed = opens(4);
+  closed.kind = static_cast<std::uint32_t>(RegisterKind::closed);
+  late.on_message(kKeeper + 1, closed, {});
+  EXPECT_FALSE(late.has_opened());
+  EXPECT_FALSE(late.take_opened());
+  EXPECT_FALSE(late.take_closed());
+}
+
 // The first worker did not know this server when it made the table before.
 TEST(LateTableRegister, AWorkerMayBeATableAheadOfAnotherAndMayHaveLeft) {
   TableRegister late(kDeclarers, kLate);

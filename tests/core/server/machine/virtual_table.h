@@ -56,8 +56,9 @@ struct TableTraining {
   std::function<machine::Time(int worker, std::int64_t clock)> computes;
   std::function<double(int worker)> weight = [](int) { return 1.0; };
   bool keeps_reads = true;
-  bool quiesces = false;       // at the end of the steps, and reads once more
-  bool rests_at_once = false;  // quiesces behind the last push, without a pull between them
+  bool quiesces = false;        // at the end of the steps, and reads once more
+  bool rests_at_once = false;   // quiesces behind the last push, without a pull between them
+  bool leaves_at_once = false;  // behind the last push
   std::function<bool(const TableRead&)> is_over = [](const TableRead&) { return false; };
 
   std::vector<TableRead> reads = {};
@@ -199,7 +200,10 @@ class TableTrainer final : public machine::Machine {
         },
         now);
     if (!shape_.pacing.skips_steps()) training_.note_clock(member_, clock_ + 1);
-    if (training_.rests_at_once && clock_ + 1 >= training_.steps) {
+    const bool is_last = clock_ + 1 >= training_.steps;
+    if (training_.leaves_at_once && is_last) {
+      append(actions, leave(now));
+    } else if (training_.rests_at_once && is_last) {
       phase_ = Phase::quiescing;
       append(actions, work([](Worker& one, machine::Time) { return one.quiesce(); }, now));
     } else {
