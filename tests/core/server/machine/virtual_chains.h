@@ -190,10 +190,16 @@ class VirtualChainsOf {
   const server::Controller& controller() const { return control_.controller; }
   Server& server(int member) { return *servers_.at(member); }
   const std::map<int, std::unique_ptr<Server>>& servers() const { return servers_; }
-  // The last server of the range, which all members have.
+  // The range on the last server that is ready: workers are shown no other. One that has just been
+  // cut in may lack what was committed before.
   const auto& tail(std::size_t range) const {
-    const int last = controller().chains()[shape_.chain_of(range)].servers.back();
-    return parts_of(servers_.at(last)->table).at(static_cast<std::uint32_t>(range));
+    const auto& servers = controller().chains()[shape_.chain_of(range)].servers;
+    const auto on = [&](int server) -> const auto& {
+      return parts_of(servers_.at(server)->table).at(static_cast<std::uint32_t>(range));
+    };
+    for (auto server = servers.rbegin(); server != servers.rend(); ++server)
+      if (on(*server).chain().is_ready()) return on(*server);
+    return on(servers.front());
   }
   bool is_alive(int member) const { return servers_.contains(member) && !dead_.contains(member); }
   // Those whose loss each chain survives.
