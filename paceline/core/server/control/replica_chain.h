@@ -71,7 +71,8 @@ class ReplicaChain {
     std::uint64_t top = 0;   // the last entry that it has
     std::uint64_t sent = 0;  // the last that it was sent
     bool is_sent_state = false;
-    bool is_told_ready = false;  // by which entry it is
+    std::optional<std::uint64_t> goal = {};  // what this server had when that one had a state
+    bool is_told_ready = false;              // by which entry it is
   };
 
   std::optional<int> successor() const { return chain_.behind(own_); }
@@ -213,7 +214,9 @@ Result<> ReplicaChain<State>::take_acknowledgement(const Packet& packet) {
   if (packet.has_state) next.top = std::max(next.top, packet.index);
   if (is_first || (packet.has_state && next.sent < next.top)) next.sent = next.top;
   const bool joins = chain_.joiner == successor();
-  is_caught_ |= joins && packet.has_state && packet.index == state_.top();
+  // It need not come to what this server has by now: workers may push without a pause.
+  if (packet.has_state && !next.goal) next.goal = state_.top();
+  is_caught_ |= joins && packet.has_state && packet.index >= *next.goal;
   if (!joins && packet.has_state) advance(packet.commit);
   return Done{};
 }
