@@ -278,7 +278,8 @@ void ReplicaChain<State>::acknowledge() {
                .is_ready = is_ready_});
 }
 
-// The next server may be lost, and the one behind it lack what is not committed.
+// Entries that are not committed stay here: if the next server ends, the one behind it may lack
+// them.
 template <typename State>
 void ReplicaChain<State>::forget() {
   if (!successor()) return log_.clear();

@@ -47,7 +47,7 @@ class TableMachine final : public machine::Machine {
   bool serves_members() const;   // a range that it serves has members
   std::set<int> served() const;  // these
   // Nobody needs this server for the table any more. Where ranges have several replicas, that is
-  // when all workers have heard that they have left: until then, whoever answers them may be lost.
+  // when all workers have heard that they have left: the server that answers them may end first.
   bool is_over() const;
   // The ranges that it serves. THREAD: the driver, or when nothing drives it.
   const std::map<std::uint32_t, RangeMachine>& ranges() const { return ranges_; }

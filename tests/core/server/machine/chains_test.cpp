@@ -262,6 +262,36 @@ TEST(Chains, AWorkerThatAsksHearsOfTheServersThatHaveNotKeptItsPush) {
             (std::vector{2, 3}));
 }
 
+// Workers push without a pause: the newcomer never has all that the first server has by then.
+TEST(Chains, AServerThatJoinsHasCaughtUpThoughPushesGoOn) {
+  const server::TableShape shape =
+      server::shape_of({.name = "w", .elements = 1, .synchrony = "asp", .replicas = 2},
+                       server::TableMembers::of_servers(1, 2))
+          .value();
+  server::RangeChain first(shape, 0, 1, {.generation = 2, .servers = {1}, .joiner = 2}, true);
+  int newest = 50;
+  const auto change = [&] {
+    first.enter({.kind = server::EntryKind::join, .member = newest++});
+    first.flow();
+  };
+  const auto has = [&](std::uint64_t entries, bool state) {
+    first
+        .on_packet(2, {.kind = server::ChainKind::acknowledge,
+                       .generation = 2,
+                       .index = entries,
+                       .has_state = state})
+        .value();
+    first.flow();
+    return first.joiner_has_caught_up();
+  };
+  change();
+  EXPECT_FALSE(has(0, false)) << "it is sent the state of one entry";
+  change();
+  EXPECT_FALSE(has(1, true)) << "the second one came meanwhile";
+  change();
+  EXPECT_TRUE(has(2, true)) << "it has what there was when it took the state";
+}
+
 // A server that may have been taken out of its chain answers nobody.
 TEST(Chains, AServerAsksBeforeEachAnswerWhetherItMay) {
   QuadraticWorld world("bsp", "sgd:rate=0.1", Dtype::f64, 2, 3, seed(3550000), kBadWeather, 4, 2);
