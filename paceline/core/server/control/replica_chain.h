@@ -45,6 +45,8 @@ class ReplicaChain {
   bool is_tail() const { return chain_.is_tail(own_) && has_state_; }
   bool has_state() const { return has_state_; }
   bool is_ready() const { return is_ready_; }
+  // It is the first server and has no state: the one that had it ended before it handed it on.
+  bool has_lost_state() const { return chain_.is_head(own_) && !has_state_; }
   std::uint64_t commit() const { return commit_; }  // the last entry that all servers have
   bool joiner_has_caught_up() const { return is_caught_; }
   std::size_t logged() const { return log_.size(); }

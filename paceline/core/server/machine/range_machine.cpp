@@ -44,6 +44,7 @@ Actions RangeMachine::configure(const Chain& chain, Time now) {
   chain_.configure(chain);
   if (chain_.is_head() && !was_head) begin_as_head();
   if (!chain_.is_head()) senders_.clear();
+  if (chain_.has_lost_state()) fail_as_lost();
   return settle(now);
 }
 
@@ -68,7 +69,10 @@ bool RangeMachine::takes(const Packet& packet) const {
 }
 
 Actions RangeMachine::on_packet(int from, Packet packet, Time now) {
-  if (!takes(packet)) send(from, {.kind = PacketKind::moved});
+  if (chain_.has_lost_state() && packet.kind == PacketKind::leave)
+    send(from, {.kind = PacketKind::left});
+  else if (chain_.has_lost_state()) send_failure(from);
+  else if (!takes(packet)) send(from, {.kind = PacketKind::moved});
   else take(from, std::move(packet), now);
   return settle(now);
 }
@@ -80,7 +84,7 @@ void RangeMachine::take(int from, Packet packet, Time now) {
     if (sender != senders_.end()) sender->second.leaves_behind = packet.sequence;
     else end(from);
   } else if (failure_) {
-    send(from, {.kind = PacketKind::failed, .text = *failure_});
+    send_failure(from);
   } else if (state().has(from) || is_new) {
     switch (packet.kind) {
       case PacketKind::assign: assign(from, packet); break;
@@ -376,8 +380,21 @@ void RangeMachine::send(int to, Packet packet) {
 void RangeMachine::fail(std::string why) {
   if (failure_) return;
   failure_ = fmt::format("table '{}': {}", shape_->spec.name, why);
-  for (const auto& [member, sender] : senders_)
-    send(member, {.kind = PacketKind::failed, .text = *failure_});
+  for (const auto& [member, sender] : senders_) send_failure(member);
+}
+
+void RangeMachine::send_failure(int to) {
+  send(to,
+       {.kind = PacketKind::failed, .flags = is_lost_ ? Packet::kIsLost : 0, .text = *failure_});
+}
+
+// Servers that had it have ended, and this one does not know all that workers were told.
+void RangeMachine::fail_as_lost() {
+  is_lost_ = true;
+  fail(
+      fmt::format("the servers that kept its range {} have ended, and no other had all of it yet: "
+                  "make the table again, or go on from a checkpoint (--max-restarts)",
+                  range_));
 }
 
 bool RangeMachine::has_too_few_members() const {

@@ -151,6 +151,8 @@ class RangeMachine {
   void note_decided(const PushFacts& push);
   void send(int to, Packet packet);
   void fail(std::string why);
+  void fail_as_lost();
+  void send_failure(int to);
   void check_numbers();
   machine::Actions settle(machine::Time now);  // answers and rows; ends an event
   void answer_members();
@@ -173,6 +175,7 @@ class RangeMachine {
   // The last server has these, and with steps that close without some workers the first too:
   std::map<int, Reader> readers_;
   std::optional<std::string> failure_;
+  bool is_lost_ = false;  // its servers have ended: that is the failure
   std::size_t most_held_ = 0, most_open_ = 0;
   std::int64_t pushes_ = 0;
   machine::Actions actions_;  // of the present event

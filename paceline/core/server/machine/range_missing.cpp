@@ -7,6 +7,8 @@
 namespace paceline::server {
 
 void RangeMachine::ask(int from, const Packet& packet) {
+  const std::uint64_t known = state().has_values() ? 1 + members().at(from).decided : 0;
+  if (packet.count > known) return fail_as_lost();
   Packet answer = missing_for(from, packet);
   if (answer.members.empty() && chain_.commit() < state().top()) answer = lacking_entries();
   answer.flags = packet.flags;

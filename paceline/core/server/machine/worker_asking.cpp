@@ -33,7 +33,8 @@ machine::Actions WorkerMachine::ask() {
       send(range, {.kind = PacketKind::ask,
                    .flags = question_,
                    .sequence = needs_own ? side.pushes : 0,
-                   .clock = is_quiescing_ ? kAnyClock : side.awaits_row.value_or(kAnyClock)});
+                   .clock = is_quiescing_ ? kAnyClock : side.awaits_row.value_or(kAnyClock),
+                   .count = side.was_assigned ? 1 + side.answered : 0});
   }
   return take();
 }

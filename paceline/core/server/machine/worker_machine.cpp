@@ -165,6 +165,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time now) {
     case PacketKind::assigned:
       if (side.assigning) --to_assign_;
       side.assigning.reset();
+      side.was_assigned = true;
       break;
     case PacketKind::answer: answer(range, packet); break;
     case PacketKind::row: row(range, packet); break;
@@ -175,7 +176,10 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time now) {
       break;
     case PacketKind::missing: note_missing(side, std::move(packet)); break;
     case PacketKind::failed:
-      if (!failure_) failure_ = Failure{Fault::mismatch, packet.text, {from}};
+      if (!failure_)
+        failure_ = Failure{packet.flags == Packet::kIsLost ? Fault::peer_lost : Fault::mismatch,
+                           packet.text,
+                           {from}};
       break;
     case PacketKind::moved:
       side.was_moved = true;

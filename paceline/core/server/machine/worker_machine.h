@@ -99,6 +99,7 @@ class WorkerMachine {
   // The state of one range here.
   struct Side {
     std::uint64_t pushes = 0, answered = 0;
+    bool was_assigned = false;
     std::uint32_t dropped = 0;
     std::map<std::uint64_t, machine::Message> unanswered;  // where messages may be lost
     std::deque<std::pair<std::uint64_t, std::vector<std::byte>>> differences;

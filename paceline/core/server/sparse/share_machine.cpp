@@ -45,6 +45,7 @@ Actions ShareMachine::configure(const Chain& chain, Time now) {
     leaving_.clear();
   }
   if (!chain_.is_tail()) readers_.clear();
+  if (chain_.has_lost_state()) fail_as_lost();
   return settle(now);
 }
 
@@ -71,7 +72,10 @@ bool ShareMachine::takes(const SparsePacket& packet) const {
 
 Actions ShareMachine::on_packet(int from, SparsePacket packet, Time now) {
   try {
-    if (takes(packet)) hear(from, packet);
+    if (chain_.has_lost_state() && packet.kind == SparseKind::leave)
+      send(from, {.kind = SparseKind::left});
+    else if (chain_.has_lost_state()) send_failure(from);
+    else if (takes(packet)) hear(from, packet);
     else send(from, {.kind = SparseKind::moved});
     return settle(now);
   } catch (const std::bad_alloc&) {
@@ -86,7 +90,7 @@ void ShareMachine::hear(int from, const SparsePacket& packet) {
     if (sender != senders_.end()) sender->second.leaves_behind = packet.sequence;
     else end(from);
   } else if (failure_) {
-    send(from, {.kind = SparseKind::failed, .text = *failure_});
+    send_failure(from);
   } else if (state().has(from)) {
     switch (packet.kind) {
       case SparseKind::begin: begin(from, packet); break;
@@ -319,6 +323,7 @@ bool ShareMachine::lacks_push(int member, std::int64_t clock) const {
 // blame for pushes of the member's own that have not come.
 void ShareMachine::ask(int from, const SparsePacket& packet) {
   const Sender& sender = senders_.at(from);
+  if (packet.count > members().at(from).decided) return fail_as_lost();
   SparsePacket answer{.kind = SparseKind::missing, .number = packet.number, .clock = kLacksRests};
   const bool rests = value().rests(from) || (sender.rest && sender.taken >= sender.rest->own);
   const bool has_open = sender.taken > members().at(from).decided;
@@ -389,8 +394,22 @@ void ShareMachine::send_rested(int to) {
 void ShareMachine::fail(std::string why) {
   if (failure_) return;
   failure_ = fmt::format("sparse table '{}': {}", shape_->spec.name, why);
-  for (const auto& [member, one] : members())
-    send(member, {.kind = SparseKind::failed, .text = *failure_});
+  for (const auto& [member, one] : members()) send_failure(member);
+}
+
+void ShareMachine::send_failure(int to) {
+  send(to, {.kind = SparseKind::failed,
+            .flags = is_lost_ ? SparsePacket::kIsLost : 0,
+            .text = *failure_});
+}
+
+// Servers that had it have ended, and this one does not know all that workers were told.
+void ShareMachine::fail_as_lost() {
+  is_lost_ = true;
+  fail(
+      fmt::format("the servers that kept its share {} have ended, and no other had all of it yet: "
+                  "make the table again, or go on from a checkpoint (--max-restarts)",
+                  share_));
 }
 
 Actions ShareMachine::settle(Time now) {

@@ -133,6 +133,8 @@ class ShareMachine {
 
   void send(int to, SparsePacket packet);
   void fail(std::string why);
+  void fail_as_lost();
+  void send_failure(int to);
   machine::Actions settle(machine::Time now);  // answers and rows; ends an event
   void note_committed();
   void answer_members();
@@ -163,6 +165,7 @@ class ShareMachine {
   // The last server has these:
   std::map<int, Reader> readers_;
   std::optional<std::string> failure_;
+  bool is_lost_ = false;  // its servers have ended: that is the failure
   std::size_t most_held_ = 0, most_open_ = 0;
   std::int64_t pushes_ = 0;
   std::uint64_t unknown_ = 0;

@@ -29,7 +29,8 @@ enum class SparseKind : std::uint32_t {
   rest,        // pushes no more until all workers do [number: of the rest; sequence: own pushes]
   leave,       // [sequence: all own pushes]
   ask,    // whom do you wait for? [number: of the question; sequence: own pushes that its pulls
-          // need; clock: the least clock of these, or kAnyClock]
+          // need; clock: the least clock of these, or kAnyClock; count: own pushes that were
+          // answered]
   fetch,  // stored rows of an arc [number: of the exchange; sequence: the first of them, as the arc
           // counts them; clock: the arc's place in the share; count: rows at most]
   store,  // rows with their state [number: of the exchange; clock: steps of the rule; count: rows]
@@ -46,7 +47,7 @@ enum class SparseKind : std::uint32_t {
   fetched,  // [number: of the exchange; sequence: rows that the arc has; clock: steps of the rule;
             // count: rows]
   stored,   // [number: of the exchange]
-  failed,   // what the table has ended with, as text
+  failed,   // what the table has ended with, as text [flags: kIsLost, or 0]
   moved,    // this server does not take that now
   // A worker says this to servers: it has heard of all shares that it has left them [share: 0].
   done,
@@ -58,6 +59,7 @@ inline constexpr std::int64_t kLacksRests = -1, kLacksChanges = -2;
 
 struct SparsePacket {
   static constexpr std::uint32_t kHasIds = 1;  // a flag
+  static constexpr std::uint32_t kIsLost = 1;  // servers have ended, and with them rows
 
   SparseKind kind = SparseKind::failed;
   std::uint32_t share = 0;

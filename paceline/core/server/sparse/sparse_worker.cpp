@@ -186,7 +186,11 @@ Actions SparseWorker::on_packet(int from, const SparsePacket& packet, Time now) 
       if (side.is_asked && packet.number == question_) side.missing = packet;
       break;
     case SparseKind::failed:
-      if (!failure_) failure_ = Failure{Fault::mismatch, packet.text, {from}};
+      if (!failure_)
+        failure_ =
+            Failure{packet.flags == SparsePacket::kIsLost ? Fault::peer_lost : Fault::mismatch,
+                    packet.text,
+                    {from}};
       break;
     case SparseKind::moved: note_moved(side, now); break;
     default: break;  // not for a worker
@@ -374,7 +378,10 @@ Actions SparseWorker::ask() {
 
 // The first server has not heard of the pulls. One that is ahead of a push waits for that first.
 void SparseWorker::ask(std::size_t share) {
-  SparsePacket packet{.kind = SparseKind::ask, .number = question_, .clock = kAnyClock};
+  SparsePacket packet{.kind = SparseKind::ask,
+                      .number = question_,
+                      .clock = kAnyClock,
+                      .count = sides_[share].answered};
   for (const auto& [number, pull] : pulls_) {
     if (pull.rows[share] || pull.own > pushes_) continue;
     packet.sequence = std::max(packet.sequence, pull.own);

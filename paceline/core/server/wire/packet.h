@@ -33,7 +33,8 @@ enum class PacketKind : std::uint32_t {
                // sequence: all own pushes]
   awake,  // has the values of the moment at which all were quiet [flags: number of the quiesce]
   ask,    // whom do you wait for? [flags: number of the question; where the worker waits for a
-          // row, sequence: own pushes that it needs; clock: least clock, else kAnyClock]
+          // row, sequence: own pushes that it needs; clock: least clock, else kAnyClock;
+          // count: what it was told, 1 that values are there and 1 for each of its pushes]
   // A range says these to a worker.
   assigned,
   answer,  // to pushes and joins [sequence: all own pushes up to this one are decided; clock: the
@@ -44,7 +45,7 @@ enum class PacketKind : std::uint32_t {
   left,
   missing,  // whom the range waits for before it gives the asker what it owes [flags: number of the
             // question; sequence: a Lack; clock: where it lacks a push; count: members]
-  failed,   // what the table has ended with, as text
+  failed,   // what the table has ended with, as text [flags: kIsLost, or 0]
   moved,  // this server does not take such packets for the range: ask the one that the chain names
   // A worker says this to servers: it has heard of all ranges that it has left them [range: 0].
   done,
@@ -64,6 +65,8 @@ struct RowFacts {
 };
 
 struct Packet {
+  static constexpr std::uint32_t kIsLost = 1;  // servers have ended, and with them values
+
   PacketKind kind = PacketKind::failed;
   std::uint32_t range = 0;
   std::uint32_t flags = 0;

@@ -2,6 +2,7 @@
 // suspected, replaced and moved, while workers come and go.
 // Also covers paceline/core/server/machine/range_chain.cpp and
 // paceline/core/server/machine/range_state.cpp.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -260,6 +261,40 @@ TEST(Chains, AWorkerThatAsksHearsOfTheServersThatHaveNotKeptItsPush) {
         .elements = one});
   EXPECT_EQ(tell({.kind = server::PacketKind::ask, .clock = server::kAnyClock}),
             (std::vector{2, 3}));
+}
+
+// The first server of a chain ended before the second had a state: nobody can bring it one.
+TEST(Chains, AServerThatIsFirstWithoutAStateSaysThatTheTableIsLost) {
+  const server::TableShape shape =
+      server::shape_of({.name = "w", .elements = 1, .synchrony = "asp", .replicas = 2},
+                       server::TableMembers::of_servers(1, 2))
+          .value();
+  const auto said = [](const machine::Actions& actions) {
+    return server::parse_packet(std::get<machine::Send>(actions.back()).message, {}).value();
+  };
+  server::RangeMachine range(shape, 0, 1, 2, {.generation = 2, .servers = {1, 2}}, false);
+  range.configure({.generation = 3, .servers = {2}}, {});
+  const server::Packet failed = said(range.on_packet(0, {.kind = server::PacketKind::assign}, {}));
+  EXPECT_EQ(failed.kind, server::PacketKind::failed);
+  EXPECT_EQ(failed.flags, server::Packet::kIsLost);
+  EXPECT_THAT(failed.text, ::testing::HasSubstr("its range 0 have ended"));
+  EXPECT_EQ(said(range.on_packet(0, {.kind = server::PacketKind::leave}, {})).kind,
+            server::PacketKind::left);
+}
+
+// It began the table anew, and a worker was told by another server that its pushes are in it.
+TEST(Chains, AServerThatKnowsLessThanAWorkerWasToldSaysThatTheTableIsLost) {
+  const server::TableShape shape =
+      server::shape_of({.name = "w", .elements = 1, .synchrony = "asp", .replicas = 2},
+                       server::TableMembers::of_servers(1, 2))
+          .value();
+  server::RangeMachine range(shape, 0, 1, 2, {.generation = 3, .servers = {2}}, true);
+  const auto answer_to = [&](std::uint64_t told) {
+    const auto actions = range.on_packet(0, {.kind = server::PacketKind::ask, .count = told}, {});
+    return server::parse_packet(std::get<machine::Send>(actions.back()).message, {}).value().kind;
+  };
+  EXPECT_EQ(answer_to(0), server::PacketKind::missing);
+  EXPECT_EQ(answer_to(1), server::PacketKind::failed) << "that there are values";
 }
 
 // Workers push without a pause: the newcomer never has all that the first server has by then.

@@ -2,6 +2,7 @@
 // suspected, replaced and moved, while workers leave and end.
 // Also covers paceline/core/server/sparse/share_state.cpp,
 // paceline/core/server/sparse/share_chain.cpp.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/core/server/sparse/sparse_chain_world.h"
@@ -138,6 +139,43 @@ TEST(SparseChains, AServerAsksBeforeEachAnswerWhetherItMay) {
     EXPECT_FALSE(trainer->table.look([](const auto& one) { return one.has_begun(); }));
   may = true;
   EXPECT_EQ(world.run(), "");
+}
+
+server::SparseShape shape_of_two_servers() {
+  return server::shape_of({.name = "u", .width = 1, .replicas = 2},
+                          server::TableMembers::of_servers(1, 2))
+      .value();
+}
+
+server::SparsePacket said(const machine::Actions& actions, const server::SparseShape& shape) {
+  return server::parse_sparse_packet(std::get<machine::Send>(actions.back()).message, shape)
+      .value();
+}
+
+// The first server of a chain ended before the second had a state: nobody can bring it one.
+TEST(SparseChains, AServerThatIsFirstWithoutAStateSaysThatTheTableIsLost) {
+  const server::SparseShape shape = shape_of_two_servers();
+  server::ShareMachine share(shape, 0, 2, {.generation = 2, .servers = {1, 2}}, false);
+  share.configure({.generation = 3, .servers = {2}}, {});
+  const server::SparsePacket failed =
+      said(share.on_packet(0, {.kind = server::SparseKind::begin}, {}), shape);
+  EXPECT_EQ(failed.kind, server::SparseKind::failed);
+  EXPECT_EQ(failed.flags, server::SparsePacket::kIsLost);
+  EXPECT_THAT(failed.text, ::testing::HasSubstr("its share 0 have ended"));
+  EXPECT_EQ(said(share.on_packet(0, {.kind = server::SparseKind::leave}, {}), shape).kind,
+            server::SparseKind::left);
+}
+
+// It began the table anew, and a worker was told by another server that its push is in it.
+TEST(SparseChains, AServerThatKnowsLessThanAWorkerWasToldSaysThatTheTableIsLost) {
+  const server::SparseShape shape = shape_of_two_servers();
+  server::ShareMachine share(shape, 0, 2, {.generation = 3, .servers = {2}}, true);
+  const auto answer_to = [&](std::uint64_t told) {
+    return said(share.on_packet(0, {.kind = server::SparseKind::ask, .count = told}, {}), shape)
+        .kind;
+  };
+  EXPECT_EQ(answer_to(0), server::SparseKind::missing);
+  EXPECT_EQ(answer_to(1), server::SparseKind::failed);
 }
 
 // Each server of a chain is sent a list once, and then its hash: where nothing is lost, none asks.
