@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "paceline/core/pipeline/check/simulate_order.h"
 #include "paceline/core/plan/micro_batch_choice.h"
 
 namespace paceline::plan {
 namespace {
+
+// An order of so many operations takes some milliseconds to simulate.
+constexpr int kMostSimulated = 20'000;
 
 Failure wrong_micro_batches(std::string what) {
   return {Fault::misuse, std::move(what), {}};
@@ -34,15 +38,15 @@ std::vector<RankLayers> ranks_of(const PlanQuestion& question, const StagePartit
 }
 
 // Both are for a pass of this share of the profile's samples.
-double forward_of(const RankLayers& rank, double share) {
+double forward_of(LayerCosts layers, double share) {
   double seconds = 0;
-  for (const LayerCost& layer : rank.layers) seconds += layer.forward_of(share);
+  for (const LayerCost& layer : layers) seconds += layer.forward_of(share);
   return seconds;
 }
 
-double backward_of(const RankLayers& rank, Recompute recompute, double share) {
-  double seconds = recompute.every == Recompute::kNone ? 0 : forward_of(rank, share);
-  for (const LayerCost& layer : rank.layers) seconds += layer.backward_of(share);
+double backward_of(LayerCosts layers, Recompute recompute, double share) {
+  double seconds = recompute.every == Recompute::kNone ? 0 : forward_of(layers, share);
+  for (const LayerCost& layer : layers) seconds += layer.backward_of(share);
   return seconds;
 }
 
@@ -65,8 +69,8 @@ PlannedStage planned_stage(const PipelineDraft& draft, int stage, int micro_batc
   if (question.recompute.every == Recompute::kAutomatic)
     planned.recompute = best_recompute(rank.layers, rank.input_bytes, planned.live_micro_batches);
   planned.times = {
-      .forward = forward_of(rank, share) + question.start / 2,
-      .backward = backward_of(rank, planned.recompute, share) + question.start / 2,
+      .forward = forward_of(rank.layers, share) + question.start / 2,
+      .backward = backward_of(rank.layers, planned.recompute, share) + question.start / 2,
       .transfer = question.latency + share * rank.output_bytes / question.bytes_per_second,
       .replicas = rank.chunks.front().replicas};
   // A rank's last chunk has its gradients before the others have given anything back.
@@ -96,11 +100,56 @@ double summing_seconds(const PipelineDraft& draft, const RankLayers& rank) {
          (draft.question.latency + bytes / same / draft.question.bytes_per_second);
 }
 
-double forecast(const PipelineDraft& draft, const std::vector<PlannedStage>& stages,
-                int micro_batches) {
+std::vector<StageTimes> times_of(const std::vector<PlannedStage>& stages) {
   std::vector<StageTimes> times;
   for (const PlannedStage& stage : stages) times.push_back(stage.times);
-  const double step = step_seconds(draft.computed_form(), times, micro_batches);
+  return times;
+}
+
+// What each stage of the order takes for a micro-batch; a rank's start is dealt to its chunks.
+pipeline::PipelineCosts costs_of(const PipelineDraft& draft,
+                                 const std::vector<PlannedStage>& stages, int micro_batches) {
+  const PlanQuestion& question = draft.question;
+  const double share = draft.share(micro_batches);
+  const double start = question.start / 2 / draft.form.chunks;
+  pipeline::PipelineCosts costs{.stages = {},
+                                .latency = question.latency,
+                                .bytes_per_second = question.bytes_per_second,
+                                .cut_bytes = {}};
+  for (std::size_t i = 0; i < draft.partition.stages.size(); ++i) {
+    const Stage& chunk = draft.partition.stages[i];
+    const LayerCosts layers = LayerCosts(question.layers)
+                                  .subspan(static_cast<std::size_t>(chunk.first),
+                                           static_cast<std::size_t>(chunk.layers()));
+    const double backward = backward_of(layers, stages[i % stages.size()].recompute, share) + start;
+    const double weight = draft.splits_backward() ? backward / 2 : 0;
+    costs.stages.push_back({forward_of(layers, share) + start, backward - weight, weight});
+    costs.cut_bytes.push_back(share * layers.back().output_bytes);
+  }
+  costs.cut_bytes.pop_back();
+  return costs;
+}
+
+// A step from the first forward to the last backward pass. Stages differ, and those of a rank do
+// too, so a schedule with a flush is simulated.
+double step_of(const PipelineDraft& draft, const std::vector<PlannedStage>& stages,
+               int micro_batches) {
+  const PipelineForm form = draft.computed_form();
+  const int operations = 2 * draft.partition.size() * micro_batches;
+  const bool simulates =
+      draft.stages() > 1 && form.is_synchronous() && operations <= kMostSimulated;
+  if (!simulates) return step_seconds(form, times_of(stages), micro_batches);
+  const auto schedule = pipeline::parse_schedule(form.text());
+  const auto order = pipeline::make_order(schedule.value(), draft.stages(), micro_batches);
+  return pipeline::simulate_order(order.value(), costs_of(draft, stages, micro_batches))
+      .value()
+      .makespan;
+}
+
+double forecast(const PipelineDraft& draft, const std::vector<PlannedStage>& stages,
+                int micro_batches) {
+  const std::vector<StageTimes> times = times_of(stages);
+  const double step = step_of(draft, stages, micro_batches);
   double exposed = 0, slowest = 0, update = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const double sum = summing_seconds(draft, draft.ranks[i]);
@@ -131,7 +180,7 @@ BatchCost batch_cost(const PipelineDraft& draft) {
   BatchCost cost{.start = question.start + (draft.stages() > 1 ? 2 * question.latency : 0)};
   for (const RankLayers& rank : draft.ranks) {
     const auto seconds_of = [&](double share) {
-      return forward_of(rank, share) + backward_of(rank, question.recompute, share);
+      return forward_of(rank.layers, share) + backward_of(rank.layers, question.recompute, share);
     };
     starts = std::max(starts, seconds_of(0));
     const bool sends = &rank != &draft.ranks.back();

@@ -29,6 +29,7 @@ struct PipelineDraft {
   PipelineForm computed_form() const {
     return question.recompute.every == Recompute::kNone ? form : recomputing(form);
   }
+  bool splits_backward() const { return computed_form().kind == PipelineKind::zero_bubble; }
   int stages() const { return static_cast<int>(ranks.size()); }
   // The samples of the pipeline that has most of them.
   int batch() const { return (question.batch + copies - 1) / copies; }

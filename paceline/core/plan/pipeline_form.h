@@ -80,7 +80,8 @@ int weight_versions(const PipelineForm& form, std::span<const int> replicas, int
 // micro-batches in flight as it may waits for the transfers there and back.
 double steady_seconds(std::span<const StageTimes> stages);
 
-// The seconds of a step of m micro-batches, when an asynchronous pipeline is full. It is exact for
+// The seconds of a step of m micro-batches, when an asynchronous pipeline is full; plans simulate
+// the others (pipeline_draft.h), unless there are too many operations. It is exact for
 // sequential and gpipe, and for equal stages without transfers; else an estimate that takes the
 // slowest stage for all where the form needs equal stages. Transfers of `interleaved` and
 // `zero_bubble` count where the pipeline fills and drains. B/2 is the weights' gradient.

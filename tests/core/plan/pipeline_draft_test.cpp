@@ -81,6 +81,19 @@ TEST(PipelineDraft, ChunksOfARankAreEveryPthPart) {
   EXPECT_DOUBLE_EQ(plan.stages[1].times.seconds(), 5);
 }
 
+// The ranks have the same work, but in their other halves: each micro-batch waits for both in turn.
+// By hand: forward on rank 1 from 0 and 1, on rank 0 from 1 and 2, and back from 3 and 4 to 6.
+TEST(PipelineDraft, ChunksThatDifferDelayEachOther) {
+  PlanQuestion question = question_on(1e9, 0);
+  question.form = {.kind = PipelineKind::interleaved, .chunks = 2};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const double seconds = i == 1 || i == 2 ? 2 : 0;  // of both micro-batches
+    question.layers[i] = {.forward = seconds, .backward = seconds};
+  }
+  const PipelinePlan plan = planned(draft_of_text(question, "0,1,2,3", 1), 2);
+  EXPECT_NEAR(plan.seconds, 6, 1e-9) << "5 if all chunks were equal";
+}
+
 TEST(PipelineDraft, SegmentsOfALaterStageKeepTheOutputOfTheStageBefore) {
   PlanQuestion question = question_on(1e9, 0);
   question.recompute = {2};
