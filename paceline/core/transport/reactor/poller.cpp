@@ -1,5 +1,6 @@
 #include "paceline/core/transport/reactor/poller.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -12,21 +13,40 @@
 
 namespace paceline::transport {
 
+namespace {
+
+void ring(const FileDescriptor& event) {
+  const std::uint64_t one = 1;
+  // Full means: awake anyway.
+  [[maybe_unused]] const auto written = ::write(event.get(), &one, sizeof one);
+}
+
+void clear(const FileDescriptor& event) {
+  std::uint64_t count;
+  while (::read(event.get(), &count, sizeof count) > 0) {
+  }
+}
+
+timespec time_left(Deadline until) {
+  const auto left = until.left();
+  return {.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
+}
+
+}  // namespace
+
 struct Poller::Watch {
   Callback callback;
   bool alive = true;
 };
 
 Poller::Poller()
-    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!epoll_.is_open() || !wake_.is_open()) {
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      doze_end_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!epoll_.is_open() || !wake_.is_open() || !doze_end_.is_open()) {
     throw Error(io_failure("cannot create an epoll descriptor (raise `ulimit -n`?)", errno));
   }
-  watch(wake_.get(), EPOLLIN, [this](std::uint32_t) {
-    std::uint64_t count;
-    while (::read(wake_.get(), &count, sizeof count) > 0) {
-    }
-  });
+  watch(wake_.get(), EPOLLIN, [this](std::uint32_t) { clear(wake_); });
 }
 
 Poller::~Poller() = default;
@@ -63,15 +83,13 @@ void Poller::cancel(TimerId timer) {
 }
 
 int Poller::wait(Deadline until) {
-  if (!timers_.empty()) until = until.sooner(Deadline::at(timers_.begin()->first.first));
-  const auto left = until.left();
-  const timespec timeout{.tv_sec = left.count() / 1'000'000'000,
-                         .tv_nsec = left.count() % 1'000'000'000};
+  until = until.sooner(next_timer());
+  const timespec timeout = time_left(until);
   std::array<epoll_event, 64> ready;
   int count =
       ::epoll_pwait2(epoll_.get(), ready.data(), static_cast<int>(ready.size()), &timeout, nullptr);
   if (count < 0 && errno == ENOSYS) {  // Linux before 5.11
-    const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(until.left()).count();
     count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()),
                          static_cast<int>(left_ms));
   }
@@ -99,9 +117,23 @@ int Poller::wait(Deadline until) {
 }
 
 void Poller::wake() {
-  const std::uint64_t one = 1;
-  // Full means: awake anyway.
-  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+  ring(wake_);
+}
+
+void Poller::doze(Deadline until) {
+  const timespec timeout = time_left(until);
+  std::array<pollfd, 2> both{pollfd{.fd = epoll_.get(), .events = POLLIN},
+                             pollfd{.fd = doze_end_.get(), .events = POLLIN}};
+  ::ppoll(both.data(), both.size(), &timeout, nullptr);
+  clear(doze_end_);
+}
+
+void Poller::end_doze() {
+  ring(doze_end_);
+}
+
+Deadline Poller::next_timer() const {
+  return timers_.empty() ? Deadline::never() : Deadline::at(timers_.begin()->first.first);
 }
 
 }  // namespace paceline::transport

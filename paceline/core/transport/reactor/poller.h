@@ -13,7 +13,7 @@
 
 namespace paceline::transport {
 
-// THREAD: one at a time; only wake() may be called from anywhere.
+// THREAD: one at a time; only wake(), doze() and end_doze() may be called from anywhere.
 class Poller {
  public:
   // EPOLLIN, EPOLLOUT, EPOLLHUP, ... that are ready.
@@ -38,9 +38,15 @@ class Poller {
   int wait(Deadline until);
   void wake();
 
+  // For a thread that sleeps while another one may come to use the poller: it sleeps until wait()
+  // would find something, end_doze() is called or `until` has passed, and changes nothing.
+  void doze(Deadline until);
+  void end_doze();
+  Deadline next_timer() const;  // never, without one
+
  private:
   struct Watch;
-  FileDescriptor epoll_, wake_;
+  FileDescriptor epoll_, wake_, doze_end_;
   std::unordered_map<int, std::shared_ptr<Watch>> watches_;
   std::map<std::pair<Clock::time_point, TimerId>, std::function<void()>> timers_;
   TimerId next_timer_ = 1;

@@ -63,10 +63,14 @@ void Reactor::remove(Pollable& pollable) {
 }
 
 void Reactor::take_baton(std::unique_lock<std::mutex>& lock) {
+  const bool dozed = std::exchange(dozes_, false);
   driven_ = true;
   ++drives_;
   driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   lock.unlock();
+  if (!dozed) return;
+  set_asleep(false);
+  poller_.end_doze();  // that thread looks after what this one leaves
 }
 
 void Reactor::drop_baton(std::unique_lock<std::mutex>& lock) {
@@ -106,7 +110,7 @@ void Reactor::post(std::function<void()> task) {
   std::unique_lock lock(mutex_);
   tasks_.push_back(std::move(task));
   has_tasks_.store(true, std::memory_order_seq_cst);
-  if (driven_) {
+  if (driven_ || dozes_) {
     lock.unlock();
     wake_if_asleep();
     return;
@@ -223,22 +227,48 @@ bool Reactor::look() {
   return moved;
 }
 
-void Reactor::sleep(const std::function<bool()>& done, Deadline until) {
-  asleep_.store(true, std::memory_order_seq_cst);
+void Reactor::set_asleep(bool asleep) {
+  asleep_.store(asleep, std::memory_order_seq_cst);
   for (Pollable* pollable : pollables_) {
-    if (pollable != nullptr) pollable->set_asleep(true);
-  }
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!turn() && !done())
-    poller_.wait(until);  // what came before the bells were on was seen by this look
-  asleep_.store(false, std::memory_order_seq_cst);
-  for (Pollable* pollable : pollables_) {
-    if (pollable != nullptr) pollable->set_asleep(false);
+    if (pollable != nullptr) pollable->set_asleep(asleep);
   }
 }
 
-void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
-                    std::chrono::microseconds spin) {
+bool Reactor::sleep(const std::function<bool()>& done, Deadline until, Sleep how) {
+  set_asleep(true);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // What came before the bells were on is seen by this look.
+  if (!turn() && !done()) {
+    if (how == Sleep::keeps_baton) poller_.wait(until);
+    else if (!doze(until)) return false;
+  }
+  set_asleep(false);
+  return true;
+}
+
+// Returns whether this thread has the baton again. If not, another one has taken it meanwhile.
+bool Reactor::doze(Deadline until) {
+  until = until.sooner(poller_.next_timer());
+  {
+    const std::lock_guard lock(mutex_);
+    if (!tasks_.empty() || waiters_ > 0) return true;
+    driver_.store(std::thread::id(), std::memory_order_relaxed);
+    driven_ = false;
+    dozes_ = true;
+  }
+  poller_.doze(until);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(dozes_, false)) return false;
+    driven_ = true;
+    driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
+  poller_.wait(Deadline::in(std::chrono::seconds(0)));
+  return true;
+}
+
+bool Reactor::drive(const std::function<bool()>& done, Deadline deadline,
+                    std::chrono::microseconds spin, Sleep how) {
   std::chrono::nanoseconds patience = spin;
   auto before = Clock::now(), moved_at = before, polled_at = before;
   // A caller whose waits all end within a few looks comes to the poller too.
@@ -252,7 +282,7 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
       polled_at = before;
     }
     const auto now = Clock::now();
-    if (deadline.passed(now)) return;
+    if (deadline.passed(now)) return true;
     patience += moved ? kPatience * (now - before) : before - now;
     patience = std::min<std::chrono::nanoseconds>(patience, spin);
     before = now;
@@ -262,11 +292,12 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
       continue;
     }
     spin_rule_.gave_up(now - moved_at);
-    sleep(done, deadline);
+    if (!sleep(done, deadline, how)) return false;
     patience = {};
     before = moved_at = Clock::now();
   }
   turn();  // frames that answer the last messages leave now, not when a thread drives again
+  return true;
 }
 
 bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) {
@@ -278,7 +309,7 @@ bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) 
     if (!driven_) {
       {
         const Baton baton(*this, lock);
-        drive(done, deadline, options_.spin);
+        drive(done, deadline, options_.spin, Sleep::keeps_baton);
       }
       last_caller_ = Clock::now();
     } else {
@@ -309,9 +340,12 @@ void Reactor::communicate() {
     }
     time = kPark;
     looks = 0;
-    const Baton baton(*this, lock);
-    drive([this] { return waiters_ > 0 || callers_drive() || stopping_; }, Deadline::never(),
-          std::chrono::microseconds(0));
+    take_baton(lock);
+    const bool has_baton =
+        drive([this] { return waiters_ > 0 || callers_drive() || stopping_; }, Deadline::never(),
+              std::chrono::microseconds(0), Sleep::lends_baton);
+    if (has_baton) drop_baton(lock);
+    else lock.lock();
   }
 }
 

@@ -151,8 +151,14 @@ class Reactor {
     const bool has_it;
   };
   bool turn();  // one look at everything but the poller; returns whether anything moved
-  void sleep(const std::function<bool()>& done, Deadline until);
-  void drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin);
+  // A thread that lends its baton while it sleeps may be without it afterwards: these return
+  // whether it still has it.
+  enum class Sleep : std::uint8_t { keeps_baton, lends_baton };
+  bool sleep(const std::function<bool()>& done, Deadline until, Sleep how);
+  bool drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin,
+             Sleep how);
+  bool doze(Deadline until);
+  void set_asleep(bool asleep);
   bool callers_drive() const;  // of late
   void communicate();          // the communication thread
   // Keeps out of the callers' way for `time`, and for as long as one of them drives on.
@@ -174,7 +180,9 @@ class Reactor {
   std::condition_variable waiters_changed_, communicator_changed_;
   std::vector<std::function<void()>> tasks_;  // guarded by mutex_
   std::atomic<bool> has_tasks_ = false;
-  bool driven_ = false;                              // guarded by mutex_
+  bool driven_ = false;  // guarded by mutex_
+  // The communication thread sleeps without the baton, and what comes wakes it; guarded by mutex_.
+  bool dozes_ = false;
   std::atomic<Clock::time_point> last_caller_ = {};  // when a caller last drove, or would have
   bool caller_tried_ = false;  // one drove by try_drive since; guarded by mutex_
   std::uint64_t drives_ = 0;   // how often the baton was taken; guarded by mutex_

@@ -402,6 +402,46 @@ TEST(Reactor, WhatACallerLeavesAfterALongWaitIsTakenOver) {
   }
 }
 
+struct Bells final : Pollable {
+  bool poll() override { return false; }
+  void set_asleep(bool asleep) override { are_on = asleep; }
+  std::atomic<bool> are_on = false;
+};
+
+// A call after a pause, in which the communication thread has come to sleep, needs no other thread.
+TEST(Reactor, ACallerDrivesAtOnceThoughTheCommunicationThreadSleeps) {
+  Reactor reactor;
+  Bells bells;
+  reactor.run([&] { reactor.add(bells); });
+  for (int i = 0; i < 20; ++i) {
+    wait_until([&] { return bells.are_on.load(); });
+    const Deadline asleep = Deadline::in(2ms);
+    wait_until([&] { return asleep.passed(); });
+    bool are_on = true;
+    EXPECT_TRUE(reactor.try_drive([&] { are_on = bells.are_on; })) << "pause " << i;
+    EXPECT_FALSE(are_on) << "who sends to a thread that is awake pays no bell";
+  }
+  reactor.run([&] { reactor.remove(bells); });
+}
+
+// Callers come and go while it falls asleep, and what they leave is looked after.
+TEST(Reactor, NothingIsLostBetweenACallerAndTheThreadThatSleeps) {
+  Reactor reactor;
+  Bells bells;
+  reactor.run([&] { reactor.add(bells); });
+  std::atomic<int> timers = 0, posts = 0;
+  for (int i = 0; i < 300; ++i) {
+    const Deadline pause = Deadline::in(std::chrono::microseconds(37 * (i % 50)));
+    wait_until([&] { return pause.passed(); });
+    if (i % 3 == 0) reactor.run([&] { reactor.poller().after(1us, [&] { ++timers; }); });
+    if (i % 3 == 1) reactor.post([&] { ++posts; });
+    if (i % 3 == 2) reactor.drive_until([] { return false; }, Deadline::in(50us));
+    (void)reactor.try_drive([] {});
+  }
+  wait_until([&] { return timers == 100 && posts == 100; });
+  reactor.run([&] { reactor.remove(bells); });
+}
+
 TEST(Reactor, StopsWhileACallerHasDrivenForLong) {
   Reactor reactor;
   std::atomic<bool> stopped = false;
