@@ -44,8 +44,8 @@ struct SparseFigures {
 struct StoredRows {
   std::vector<std::int64_t> ids = {};
   std::vector<std::byte> values = {};  // the table's width of elements for each id
-  // Of the rule, and of a table that evicts the stamp of the last push, in the bits of one element
-  // (sparse/sparse_spec.h): SparseTable::state_elements() for each id.
+  // SparseTable::state_elements() for each id: the rule's, and of a table that evicts the stamp of
+  // the last push, in the bits of one element (sparse/sparse_spec.h).
   std::vector<std::byte> state = {};
   std::int64_t rule_steps = 0;  // that the rule has made
 };

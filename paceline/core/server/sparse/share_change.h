@@ -26,7 +26,7 @@ struct SparsePush {
   std::int64_t stamp = 0;
   double weight = 1, rate = 0;
   SparseRows rows = {};
-  // Where this is a mean, and the table counts: by id, how many pushes had it; empty: one each.
+  // In the mean of a table that counts: how many pushes had each id; empty: one each.
   std::vector<std::uint32_t> counts = {};
 };
 

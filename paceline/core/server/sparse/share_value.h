@@ -80,7 +80,7 @@ class ShareValue {
   void update(SparsePush& mean);
   void store(const SparsePush& saved);
   void mean_of(std::vector<SparsePush>& pushes, double total) const;
-  // Of rows that are not stored at once, and that go (share_value_ages.cpp).
+  // Rows that are not stored at once, and that go (share_value_ages.cpp).
   bool is_past_at(const std::byte* stamp, std::int64_t steps) const;
   void write_stamp(std::byte* stamp) const;
   std::byte* begin(std::uint64_t id, std::uint64_t hash, std::byte* past, std::uint32_t pushes);
@@ -101,7 +101,7 @@ class ShareValue {
 
   const SparseShape* shape_;
   std::vector<RowStore> arcs_;
-  // By arc, if the table counts: of each id, how many pushes it has had u32, and its stamp.
+  // For each arc, if the table counts: how many pushes an id has had, u32, and its stamp.
   std::vector<RowStore> counted_;
   std::size_t stamp_place_;  // in a row, if the table evicts
   struct Cursor {

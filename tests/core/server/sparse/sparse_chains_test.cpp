@@ -107,7 +107,7 @@ TEST(SparseChains, EveryRuleHasTheBitsOfOneServer) {
   }
 }
 
-// Whatever is counted, past its age or swept: as on one server.
+// All that is counted, past its age or swept is as on one server.
 TEST(SparseChains, RowsComeAndGoAlikeOnAllServersOfAChain) {
   std::uint64_t counted = 0, evicted = 0;
   for (int number = 0; number < sparse_worlds(60); ++number) {
