@@ -154,13 +154,16 @@ void for_each_fetched(std::span<const std::uint64_t> ids, const ArcOf& arc_of, c
 
 void ShareValue::read(std::span<const std::uint64_t> ids, std::byte* rows) const {
   const std::size_t bytes = shape_->value_bytes();
-  const bool evicts = shape_->evicts();
   const auto arc_of_hash = [this](std::uint64_t hash) -> const RowStore& { return arc_of(hash); };
-  for_each_fetched(ids, arc_of_hash, [&](std::size_t i, std::uint64_t hash) {
-    const std::byte* const row = arc_of(hash).find(ids[i], hash);
-    if (row != nullptr && !(evicts && is_past(row))) std::memcpy(rows + i * bytes, row, bytes);
-    else begin_row(*shape_, ids[i], rows + i * bytes);
-  });
+  const auto read_those = [&](const auto& lives) {
+    for_each_fetched(ids, arc_of_hash, [&](std::size_t i, std::uint64_t hash) {
+      const std::byte* const row = arc_of(hash).find(ids[i], hash);
+      if (row != nullptr && lives(row)) std::memcpy(rows + i * bytes, row, bytes);
+      else begin_row(*shape_, ids[i], rows + i * bytes);
+    });
+  };
+  if (shape_->evicts()) read_those([this](const std::byte* row) { return !is_past(row); });
+  else read_those([](const std::byte*) { return true; });
 }
 
 void ShareValue::update(SparsePush& mean) {
