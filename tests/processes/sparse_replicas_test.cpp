@@ -60,10 +60,10 @@ TEST(SparseReplicas, BspHasTheBitsOfOneServerWhicheverServersAreKilled) {
   }
 }
 
-TEST(SparseReplicas, UnderAspEachPushCountsOnceWhicheverServersAreKilled) {
+void expect_each_push_counts_once(const std::string& behaviour, std::uint64_t of_seed) {
   const int steps = is_nightly() ? 16'000 : 1'200, kills = is_nightly() ? 20 : 3;
-  SeededNumbers numbers(seed(3730000));
-  ReplicatedRun run(fmt::format("marks:{}", steps), three_servers(2), 3, "sparse_worker");
+  SeededNumbers numbers(of_seed);
+  ReplicatedRun run(fmt::format("{}:{}", behaviour, steps), three_servers(2), 3, "sparse_worker");
   ASSERT_NE(run.job, "");
   for (int i = 0; i < kills; ++i) run.kill_and_wait(numbers);
   EXPECT_GE(run.kills(), 1) << run.launcher.error();
@@ -72,6 +72,14 @@ TEST(SparseReplicas, UnderAspEachPushCountsOnceWhicheverServersAreKilled) {
             fmt::format("{}", fmt::join(sparse_work_of(steps).pushed_by_all(), " ")));
   EXPECT_LE(longest_pause(run.launcher.output()), 2'000);
   EXPECT_THAT(run.left(), IsEmpty());
+}
+
+TEST(SparseReplicas, UnderAspEachPushCountsOnceWhicheverServersAreKilled) {
+  expect_each_push_counts_once("marks", seed(3730000));
+}
+
+TEST(SparseReplicas, UnderSspEachPushCountsOnceWhicheverServersAreKilled) {
+  expect_each_push_counts_once("bounded", seed(4160000));
 }
 
 TEST(SparseReplicas, RowsAreSavedAndPutBackWhicheverServersAreKilled) {

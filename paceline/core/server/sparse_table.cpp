@@ -389,7 +389,7 @@ void SparseTable::store(const StoredRows& rows) {
 }
 
 std::size_t SparseTable::state_elements() const {
-  return impl_->shape.rule.state_elements(spec().width);
+  return impl_->shape.state_bytes() / impl_->shape.element_bytes();
 }
 
 std::int64_t SparseTable::clock() const {
@@ -404,7 +404,10 @@ SparseFigures SparseTable::figures() const {
     all.hashes = traffic.hashes;
     all.unknown = traffic.unknown;
     all.ids_saved = traffic.ids_saved;
-    all.rows = worker.rows_stored();
+    const SparseWorker::Stored stored = worker.stored();
+    all.rows = stored.rows;
+    all.rows_counted = stored.counted;
+    all.rows_evicted = stored.evicted;
   });
   return all;
 }

@@ -28,7 +28,9 @@ struct SparsePushOptions {
 
 // A table tells this of itself.
 struct SparseFigures {
-  std::uint64_t rows = 0;         // stored on all servers, at this worker's last rest
+  // On all servers, at this worker's last rest: rows that are stored (one past its age counts until
+  // a sweep takes it off), ids whose pushes are counted, and rows that have been evicted.
+  std::uint64_t rows = 0, rows_counted = 0, rows_evicted = 0;
   std::uint64_t lists = 0;        // of ids that it has sent
   std::uint64_t hashes = 0;       // sent in place of lists that a server had
   std::uint64_t unknown = 0;      // of these: that the server did not know any more
@@ -42,8 +44,10 @@ struct SparseFigures {
 struct StoredRows {
   std::vector<std::int64_t> ids = {};
   std::vector<std::byte> values = {};  // the table's width of elements for each id
-  std::vector<std::byte> state = {};   // of the rule, SparseTable::state_elements() for each id
-  std::int64_t rule_steps = 0;         // that the rule has made
+  // SparseTable::state_elements() for each id: the rule's, and of a table that evicts the stamp of
+  // the last push, in the bits of one element (sparse/sparse_spec.h).
+  std::vector<std::byte> state = {};
+  std::int64_t rule_steps = 0;  // that the rule has made
 };
 
 // THREAD: every method from one thread at a time, not the driver.
@@ -90,7 +94,7 @@ class SparseTable {
   // Puts such rows on the servers, over those with these ids; on any number of servers. Blocks.
   // REQUIRES: as stored(), or nobody has pushed yet; each row is stored by one worker.
   void store(const StoredRows& rows);
-  std::size_t state_elements() const;  // of the rule, for each row
+  std::size_t state_elements() const;  // of the rule, and of the stamp, for each row
 
   std::int64_t clock() const;  // of this worker
   SparseFigures figures() const;

@@ -89,11 +89,35 @@ TEST(SparseTable, EverySynchronyTrainsToTheSameRowsOnAllWorkers) {
   }
 }
 
+TEST(SparseTable, RowsComeAndGoWithTheSameBitsOnAnyNumberOfServers) {
+  const SparseWork work{.seed = test::seed(4150000), .workers = 3, .steps = 12};
+  const SparseTableSpec spec{.name = "u",
+                             .width = work.width,
+                             .rule = "adagrad:rate=0.1",
+                             .admit_after = 3,
+                             .evict_after = 2};
+  std::mutex mutex;
+  std::vector<std::vector<float>> ends;
+  for (const int servers : {0, 1, 2, 3, 7})
+    run_sparse(3, servers, servers != 2, [&](Job& job) {
+      SparseTable table(job, spec);
+      auto end = train_rows(table, job.rank(), work, servers % 2 == 0);
+      EXPECT_GT(table.figures().rows_counted, 0u);
+      EXPECT_GT(table.figures().rows_evicted, 0u);
+      EXPECT_LT(table.figures().rows, SparseWork::kIds - 3);
+      const std::lock_guard lock(mutex);
+      ends.push_back(std::move(end));
+    });
+  EXPECT_THAT(ends, testing::Each(ends.front()));
+}
+
 // Half of the steps, then the rows go to a job of other numbers, with the rule's state.
 TEST(SparseTable, SavedRowsGoOnOnAnyNumberOfServersAndWorkersWithTheSameBits) {
   const SparseWork work{.seed = test::seed(3270000), .workers = 2, .steps = 12};
-  for (const char* rule : {"adagrad", "adagrad:per=row", "sgd", "adam"}) {
-    const SparseTableSpec spec{.name = "u", .width = work.width, .rule = rule};
+  for (const auto& [rule, evict_after] :
+       {std::pair{"adagrad", 0}, {"adagrad:per=row", 0}, {"sgd", 0}, {"adam", 0}, {"adagrad", 2}}) {
+    const SparseTableSpec spec{
+        .name = "u", .width = work.width, .rule = rule, .evict_after = evict_after};
     std::vector<float> whole;
     run_sparse(2, 1, true, [&](Job& job) {
       SparseTable table(job, spec);
@@ -256,6 +280,26 @@ TEST(SparseTable, WorkersThatDifferInItsWidthAreRefusedWithBothSides) {
     EXPECT_THAT(
         told, testing::Each(servers > 0 ? HasSubstr("the workers differ in the width of table 'u'")
                                         : HasSubstr("its width")));
+  }
+}
+
+TEST(SparseTable, WorkersThatDifferInTheAgesOfItsRowsAreRefusedWithBothSides) {
+  for (const char* const setting : {"admit_after", "evict_after"}) {
+    const bool admits = setting == std::string("admit_after");
+    std::mutex mutex;
+    std::vector<std::string> told;
+    run_sparse(2, 2, true, [&](Job& job) {
+      const std::string why = sparse_refusal([&] {
+        SparseTable(job, {.name = "u",
+                          .width = 4,
+                          .admit_after = admits ? 1 + job.rank() : 1,
+                          .evict_after = admits ? 9 : 9 + job.rank()});
+      });
+      const std::lock_guard lock(mutex);
+      told.push_back(why);
+    });
+    EXPECT_THAT(told, testing::Each(HasSubstr(
+                          fmt::format("the workers differ in the {} of table 'u'", setting))));
   }
 }
 

@@ -5,6 +5,7 @@
 //                   V1 ..." of all rows
 //   marks:STEPS     asp, where rows count the pushes to them; says "ready PID", "longest MS", and at
 //                   the end "marks N0 N1 ..." of all rows' first elements
+//   bounded:STEPS   the same under ssp:staleness=2
 //   saves:TIMES     trains, says "ready PID", then again and again saves the rows and puts them back;
 //                   at the end "values V0 V1 ..."
 //   stream          says "ready PID", and trains for ever
@@ -41,13 +42,13 @@ void say(const std::string& text) {
 
 class Rows {
  public:
-  Rows(Job& job, const SparseWork& work)
+  Rows(Job& job, const SparseWork& work, const std::string& synchrony)
       : work_(work),
         rank_(job.rank()),
         table_(job, {.name = "u",
                      .width = work.width,
                      .dtype = paceline::Dtype::f64,
-                     .synchrony = work.counts ? "asp" : "bsp",
+                     .synchrony = synchrony,
                      .rule = work.counts ? fmt::format("sgd:rate={}", work.workers)
                                          : std::string("adagrad:rate=0.1"),
                      .spread = work.counts ? 0 : 0.01}) {
@@ -106,8 +107,8 @@ int behave_as_told(Job& job, const std::string& behaviour) {
   const std::string name = behaviour.substr(0, colon);
   const int number = colon == std::string::npos ? 0 : std::stoi(behaviour.substr(colon + 1));
   SparseWork work{.seed = kSeed, .workers = job.world_size(), .steps = number};
-  work.counts = work.has_equal_weights = name == "marks";
-  Rows rows(job, work);
+  work.counts = work.has_equal_weights = name == "marks" || name == "bounded";
+  Rows rows(job, work, name == "marks" ? "asp" : name == "bounded" ? "ssp:staleness=2" : "bsp");
   if (name == "stream")
     for (std::int64_t step = 0;; ++step) rows.step(step);
   if (name == "saves") {

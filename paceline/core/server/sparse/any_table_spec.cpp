@@ -19,7 +19,9 @@ std::vector<std::pair<std::string, std::string>> settings_of(const SparseTableSp
           {"rule", spec.rule},
           {"seed", std::to_string(spec.seed)},
           {"spread", fmt::format("{}", spec.spread)},
-          {"replicas", std::to_string(spec.replicas)}};
+          {"replicas", std::to_string(spec.replicas)},
+          {"admit_after", std::to_string(spec.admit_after)},
+          {"evict_after", std::to_string(spec.evict_after)}};
 }
 
 }  // namespace
@@ -38,6 +40,8 @@ std::vector<std::byte> encode(const SparseTableSpec& spec) {
       .integer(spec.seed)
       .real(spec.spread)
       .integer(static_cast<std::int32_t>(spec.replicas))
+      .integer(static_cast<std::int32_t>(spec.admit_after))
+      .integer(spec.evict_after)
       .bytes();
 }
 
@@ -52,6 +56,8 @@ Result<SparseTableSpec> parse_sparse_table_spec(Bytes bytes) {
   spec.seed = reader.integer<std::uint64_t>();
   spec.spread = reader.real();
   spec.replicas = reader.integer<std::int32_t>();
+  spec.admit_after = reader.integer<std::int32_t>();
+  spec.evict_after = reader.integer<std::int64_t>();
   for (const Dtype known : {Dtype::f32, Dtype::f64}) {
     if (dtype != static_cast<std::uint8_t>(known)) continue;
     spec.dtype = known;

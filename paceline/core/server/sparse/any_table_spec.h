@@ -2,7 +2,8 @@
 // one, and the form of the latter in bytes (that of the former is wire/declaration.h).
 //
 // A sparse table's declaration is text name, u64 width, u8 dtype, text synchrony, text rule, u64
-// seed, f64 spread, i32 replicas; a text is a u32 length and its characters. All is little-endian.
+// seed, f64 spread, i32 replicas, i32 admit_after, i64 evict_after; a text is a u32 length and its
+// characters. All is little-endian.
 #pragma once
 
 #include <optional>

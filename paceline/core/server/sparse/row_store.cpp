@@ -93,6 +93,43 @@ std::byte* RowStore::add(std::uint64_t id, std::uint64_t hash) {
   return row + sizeof id;
 }
 
+void RowStore::remove(std::uint64_t id, std::uint64_t hash, std::uint64_t hash_of_last) {
+  std::size_t hole = home(hash), position = 0;
+  for (;; hole = (hole + 1) & mask_) {
+    if (static_cast<std::uint32_t>(index_[hole]) != tag_of(hash)) continue;
+    position = (index_[hole] >> kTagBits) - 1;
+    std::uint64_t own = 0;
+    std::memcpy(&own, place(position), sizeof own);
+    if (own == id) break;
+  }
+  const std::size_t last = position_of(rows_ - 1);
+  if (position != last) {
+    index_[entry_at(last, hash_of_last)] =
+        static_cast<std::uint64_t>(position + 1) << kTagBits | tag_of(hash_of_last);
+    std::memcpy(place(position), place(last), stride_);
+  }
+  clear_entry(hole);
+  --rows_;
+  if (chunks_.size() > 1 && rows_ <= (chunks_.size() - 2) * chunk_rows_) chunks_.pop_back();
+}
+
+std::size_t RowStore::entry_at(std::size_t position, std::uint64_t hash) const {
+  std::size_t i = home(hash);
+  while (index_[i] >> kTagBits != position + 1) i = (i + 1) & mask_;
+  return i;
+}
+
+// Entries behind it that would not be found any more close up.
+void RowStore::clear_entry(std::size_t i) {
+  for (std::size_t next = (i + 1) & mask_; index_[next] != 0; next = (next + 1) & mask_) {
+    const std::size_t wanted = static_cast<std::uint32_t>(index_[next]) & mask_;
+    if (((next - wanted) & mask_) < ((next - i) & mask_)) continue;
+    index_[i] = index_[next];
+    i = next;
+  }
+  index_[i] = 0;
+}
+
 void RowStore::add_chunk() {
   const std::size_t bytes = std::max(kHugePage, stride_);
   if (chunks_.size() < kSmallChunks) chunks_.emplace_back(take_small_pages(bytes), Freed{bytes});

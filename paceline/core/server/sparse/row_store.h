@@ -1,9 +1,9 @@
 // RowStore: rows in memory by their ids, for one arc of a sparse table.
 //
-// Rows lie one after the other in chunks, in the order in which they were stored, and never move.
-// An open-addressing index of 8 bytes an entry tells where: the row's number and 32 bits of the
-// id's hash, from which the index grows without looking at rows. So what growth needs beside the
-// rows is the index of one arc.
+// Rows lie one after the other in chunks, in the order in which they were stored, and do not move,
+// but for the last one, which takes the place of one that is removed. An open-addressing index of 8
+// bytes an entry tells where: the row's number and 32 bits of the id's hash, from which the index
+// grows without looking at rows. So what growth needs beside the rows is the index of one arc.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,9 @@ class RowStore {
   }
   // A new row, whose bytes are not set. REQUIRES: find() is null.
   std::byte* add(std::uint64_t id, std::uint64_t hash);
+  // The last row gets the number of the one that goes; `hash_of_last` is that of its id. Chunks that
+  // become empty are given back, the index keeps its size. REQUIRES: find() is not null.
+  void remove(std::uint64_t id, std::uint64_t hash, std::uint64_t hash_of_last);
 
   std::uint64_t id_of(std::size_t row) const;
   const std::byte* at(std::size_t row) const {
@@ -66,6 +69,8 @@ class RowStore {
     const std::size_t in_chunk = position & ((std::size_t{1} << chunk_shift_) - 1);
     return chunks_[position >> chunk_shift_].get() + in_chunk * stride_;
   }
+  std::size_t entry_at(std::size_t position, std::uint64_t hash) const;
+  void clear_entry(std::size_t i);
   void grow_index();
   void add_chunk();
 

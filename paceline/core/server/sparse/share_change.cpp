@@ -24,16 +24,27 @@ bool has_push(ShareChange::Kind kind) {
          kind == ShareChange::Kind::store;
 }
 
-bool read_rows(WireReader& reader, std::uint64_t ids, std::uint64_t bytes, SparseRows& rows) {
+bool read_ids(WireReader& reader, std::uint64_t ids, SparseRows& rows) {
   if (reader.rest().size() / sizeof(std::uint64_t) < ids) return false;
   IdList list(static_cast<std::size_t>(ids));
   const Bytes raw = reader.raw(list.size() * sizeof(std::uint64_t));
   if (!list.empty()) std::memcpy(list.data(), raw.data(), raw.size());
   rows.ids = std::make_shared<const IdList>(std::move(list));
+  return true;
+}
+
+bool read_rows(WireReader& reader, std::uint64_t bytes, SparseRows& rows) {
   if (reader.rest().size() < bytes) return false;
   const Bytes all = reader.raw(static_cast<std::size_t>(bytes));
   rows.rows.assign(all.begin(), all.end());
   return reader.ok();
+}
+
+bool read_counts(WireReader& reader, std::uint32_t count, SparsePush& push) {
+  if (reader.rest().size() / sizeof(std::uint32_t) < count) return false;
+  push.counts.resize(count);
+  for (std::uint32_t& one : push.counts) one = reader.integer<std::uint32_t>();
+  return true;
 }
 
 bool read_decided(WireReader& reader, std::uint32_t count, ShareChange& change) {
@@ -63,7 +74,8 @@ std::size_t bytes_of(const ShareChange& change) {
   return kShareChangeHeader + kDecidedBytes * change.decided.size() +
          (push == nullptr
               ? 0
-              : sizeof(std::uint64_t) * push->rows.ids->size() + push->rows.rows.size());
+              : sizeof(std::uint64_t) * push->rows.ids->size() +
+                    sizeof(std::uint32_t) * push->counts.size() + push->rows.rows.size());
 }
 
 void write_entry(const ShareChange& change, WireWriter& writer) {
@@ -77,7 +89,7 @@ void write_entry(const ShareChange& change, WireWriter& writer) {
       .real(push.weight)
       .real(push.rate)
       .integer(static_cast<std::uint32_t>(change.decided.size()))
-      .integer(std::uint32_t{0})
+      .integer(static_cast<std::uint32_t>(push.counts.size()))
       .integer(static_cast<std::uint64_t>(push.rows.ids->size()))
       .integer(static_cast<std::uint64_t>(push.rows.rows.size()));
   for (const ShareChange::Decided& one : change.decided)
@@ -85,7 +97,9 @@ void write_entry(const ShareChange& change, WireWriter& writer) {
         .integer(std::uint32_t{0})
         .integer(one.sequence)
         .integer(one.stamp);
-  writer.raw(std::as_bytes(std::span(*push.rows.ids))).raw(push.rows.rows);
+  writer.raw(std::as_bytes(std::span(*push.rows.ids)));
+  for (const std::uint32_t count : push.counts) writer.integer(count);
+  writer.raw(push.rows.rows);
 }
 
 bool read_entry(WireReader& reader, ShareChange& change) {
@@ -97,14 +111,15 @@ bool read_entry(WireReader& reader, ShareChange& change) {
   change.total = reader.real();
   push.weight = reader.real();
   push.rate = reader.real();
-  const auto decided = reader.integer<std::uint32_t>();
-  reader.integer<std::uint32_t>();
+  const auto decided = reader.integer<std::uint32_t>(), counts = reader.integer<std::uint32_t>();
   const auto ids = reader.integer<std::uint64_t>(), bytes = reader.integer<std::uint64_t>();
   if (!reader.ok() || change.kind < ShareChange::Kind::step ||
       change.kind > ShareChange::Kind::store || change.worker < 0 || !is_measure(change.total) ||
       !is_measure(push.weight) || !is_measure(push.rate))
     return false;
-  if (!read_decided(reader, decided, change) || !read_rows(reader, ids, bytes, push.rows))
+  if (!read_decided(reader, decided, change) || !read_ids(reader, ids, push.rows) ||
+      (counts != 0 && counts != ids) || !read_counts(reader, counts, push) ||
+      !read_rows(reader, bytes, push.rows))
     return false;
   if (!change.decided.empty()) {
     push.sequence = change.decided.front().sequence;
@@ -135,7 +150,7 @@ bool read_push(WireReader& reader, SparsePush& push) {
   push.rate = reader.real();
   const auto ids = reader.integer<std::uint64_t>(), bytes = reader.integer<std::uint64_t>();
   return reader.ok() && is_measure(push.weight) && is_measure(push.rate) &&
-         read_rows(reader, ids, bytes, push.rows);
+         read_ids(reader, ids, push.rows) && read_rows(reader, bytes, push.rows);
 }
 
 }  // namespace paceline::server

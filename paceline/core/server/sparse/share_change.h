@@ -4,9 +4,10 @@
 // A share has no other changes than these, so replicas that have carried out the same ones hold the
 // same bits. Where workers' pushes make up a step, a change holds their mean, not the pushes. In
 // bytes it is a header of 72 {kind 4, member 4, number 8, steps of the rule 8, total 8, weight 8,
-// rate 8, decided 4, nothing 4, ids 8, bytes of rows 8}, then for each push that it decides 24
-// {worker 4, nothing 4, sequence 8, stamp 8}, the ids (8 bytes each), and the rows. All is
-// little-endian. read_entry() trusts nothing: it never reads or allocates beyond the bytes that came.
+// rate 8, decided 4, counts 4, ids 8, bytes of rows 8}, then for each push that it decides 24
+// {worker 4, nothing 4, sequence 8, stamp 8}, the ids (8 bytes each), the counts (4 bytes each, for
+// no id or for every one), and the rows. All is little-endian. read_entry() trusts nothing: it never
+// reads or allocates beyond the bytes that came.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,8 @@ struct SparsePush {
   std::int64_t stamp = 0;
   double weight = 1, rate = 0;
   SparseRows rows = {};
+  // In the mean of a table that counts: how many pushes had each id; empty: one each.
+  std::vector<std::uint32_t> counts = {};
 };
 
 // A value.

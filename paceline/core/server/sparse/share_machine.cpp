@@ -135,7 +135,8 @@ void ShareMachine::begin(int from, const SparsePacket& packet) {
   if (packet.sequence != shape_->fingerprint())
     return fail(
         fmt::format("member {} means another table by this name than its server: its width, "
-                    "dtype, synchrony, rule, seed, spread or members differ",
+                    "dtype, synchrony, rule, seed, spread, admit_after, evict_after or members "
+                    "differ",
                     from));
   senders_.at(from).is_owed_begun = true;
 }
@@ -367,19 +368,25 @@ void ShareMachine::send_fetched(int to, const SparsePacket& packet) {
   const std::size_t first = std::min<std::size_t>(packet.sequence, arc.rows());
   const std::size_t count = std::min<std::size_t>(packet.count, arc.rows() - first);
   const std::size_t bytes = shape_->value_bytes() + shape_->state_bytes();
-  IdList ids(count);
-  for (std::size_t i = 0; i < count; ++i) ids[i] = arc.id_of(first + i);
+  IdList ids;
+  std::vector<const std::byte*> rows;
+  for (std::size_t i = first; i < first + count; ++i) {
+    if (value().is_past(arc.at(i))) continue;
+    ids.push_back(arc.id_of(i));
+    rows.push_back(arc.at(i));
+  }
   machine::Message message =
       encode_without_rows({.kind = SparseKind::fetched,
                            .share = share_,
                            .number = packet.number,
                            .sequence = arc.rows(),
                            .clock = value().rule_steps(),
-                           .count = count,
+                           .count = rows.size(),
                            .ids = std::make_shared<const IdList>(std::move(ids))},
-                          count * bytes);
-  std::byte* row = message.payload.data() + message.payload.size() - count * bytes;
-  for (std::size_t i = 0; i < count; ++i, row += bytes) std::memcpy(row, arc.at(first + i), bytes);
+                          rows.size() * bytes);
+  std::byte* to_row = message.payload.data() + message.payload.size() - rows.size() * bytes;
+  for (const std::byte* const row : rows)
+    std::memcpy(std::exchange(to_row, to_row + bytes), row, bytes);
   actions_.emplace_back(machine::Send{to, std::move(message)});
 }
 
@@ -388,7 +395,9 @@ void ShareMachine::send_rested(int to) {
             .number = members().at(to).last_rest,
             .sequence = value().rows(),
             .clock = value().clock(),
-            .count = static_cast<std::uint64_t>(value().rule_steps())});
+            .count = static_cast<std::uint64_t>(value().rule_steps()),
+            .counted = value().counted(),
+            .evicted = value().evicted()});
 }
 
 void ShareMachine::fail(std::string why) {

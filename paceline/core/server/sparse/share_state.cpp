@@ -80,9 +80,19 @@ std::string_view ShareState::complaint_of_pushes(const ShareChange& change) cons
   for (const SparsePush& push : change.pushes)
     if (!fits(push.rows, *shape_, share_, each) || (!is_store && !ascend(*push.rows.ids)))
       return "has other rows than the share";
+  if (!std::ranges::all_of(change.pushes, [&](const SparsePush& push) {
+        return push.counts.empty() || (is_step && counts_fit(push, change.decided.size()));
+      }))
+    return "counts other pushes than it decides";
   if (is_store && (change.rule_steps < 0 || change.rule_steps > RuleState::kMostSteps))
     return "stores rows of no number of steps";
   return "";
+}
+
+bool ShareState::counts_fit(const SparsePush& mean, std::size_t pushes) const {
+  return shape_->counts_pushes() && mean.counts.size() == mean.rows.ids->size() &&
+         std::ranges::all_of(mean.counts,
+                             [&](std::uint32_t one) { return one > 0 && one <= pushes; });
 }
 
 // --- as bytes ------------------------------------------------------------------------------------

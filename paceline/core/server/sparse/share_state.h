@@ -45,6 +45,7 @@ class ShareState {
 
  private:
   std::string_view complaint_of_pushes(const ShareChange& change) const;
+  bool counts_fit(const SparsePush& mean, std::size_t pushes) const;
   std::string_view complaint_of_member(const ShareChange& change) const;
 
   const SparseShape* shape_;

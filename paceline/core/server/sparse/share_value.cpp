@@ -14,10 +14,15 @@ constexpr std::size_t kAtATime = 32;  // rows whose memory is fetched together
 
 }  // namespace
 
-ShareValue::ShareValue(const SparseShape& shape) : shape_(&shape) {
+ShareValue::ShareValue(const SparseShape& shape)
+    : shape_(&shape),
+      stamp_place_(shape.value_bytes() + shape.state_bytes() - shape.stamp_bytes()) {
   arcs_.reserve(kArcsPerServer);
   for (int i = 0; i < kArcsPerServer; ++i)
     arcs_.emplace_back(shape.value_bytes() + shape.state_bytes());
+  const std::size_t count_bytes = sizeof(std::uint32_t) * (shape.evicts() ? 2 : 1);
+  for (int i = 0; i < kArcsPerServer && shape.counts_pushes(); ++i)
+    counted_.emplace_back(count_bytes);
   for (const int worker : shape.members.workers) clocks_[worker] = 0;
 }
 
@@ -112,7 +117,9 @@ double ShareValue::total_of_all() const {
 void ShareValue::mean_of(std::vector<SparsePush>& pushes, double total) const {
   const Dtype dtype = shape_->spec.dtype;
   std::vector<SparseRows*> terms;
+  std::vector<SharedIds> lists;
   for (SparsePush& push : pushes) {
+    if (shape_->counts_pushes()) lists.push_back(push.rows.ids);
     if (push.weight != 1) scale(dtype, push.rows.rows, push.weight);
     terms.push_back(&push.rows);
   }
@@ -121,6 +128,7 @@ void ShareValue::mean_of(std::vector<SparsePush>& pushes, double total) const {
     return left;
   });
   if (total > 0 && total != 1) scale(dtype, terms.front()->rows, 1 / total);
+  if (lists.size() > 1) pushes.front().counts = counts_of(*terms.front()->ids, lists);
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -147,11 +155,15 @@ void for_each_fetched(std::span<const std::uint64_t> ids, const ArcOf& arc_of, c
 void ShareValue::read(std::span<const std::uint64_t> ids, std::byte* rows) const {
   const std::size_t bytes = shape_->value_bytes();
   const auto arc_of_hash = [this](std::uint64_t hash) -> const RowStore& { return arc_of(hash); };
-  for_each_fetched(ids, arc_of_hash, [&](std::size_t i, std::uint64_t hash) {
-    const std::byte* const row = arc_of(hash).find(ids[i], hash);
-    if (row != nullptr) std::memcpy(rows + i * bytes, row, bytes);
-    else begin_row(*shape_, ids[i], rows + i * bytes);
-  });
+  const auto read_those = [&](const auto& lives) {
+    for_each_fetched(ids, arc_of_hash, [&](std::size_t i, std::uint64_t hash) {
+      const std::byte* const row = arc_of(hash).find(ids[i], hash);
+      if (row != nullptr && lives(row)) std::memcpy(rows + i * bytes, row, bytes);
+      else begin_row(*shape_, ids[i], rows + i * bytes);
+    });
+  };
+  if (shape_->evicts()) read_those([this](const std::byte* row) { return !is_past(row); });
+  else read_those([](const std::byte*) { return true; });
 }
 
 void ShareValue::update(SparsePush& mean) {
@@ -167,20 +179,21 @@ void ShareValue::update(SparsePush& mean) {
                 .number = rule_steps_,
                 .settings = settings};
   const IdList& ids = *mean.rows.ids;
+  const bool evicts = shape_->evicts();
   const auto arc_of_hash = [this](std::uint64_t hash) -> const RowStore& { return arc_of(hash); };
   for_each_fetched(ids, arc_of_hash, [&](std::size_t i, std::uint64_t hash) {
-    RowStore& arc = arc_of(hash);
-    std::byte* row = arc.find(ids[i], hash);
-    if (row == nullptr) {
-      row = arc.add(ids[i], hash);
-      begin_row(*shape_, ids[i], row);
-      std::memset(row + bytes, 0, shape_->state_bytes());
+    std::byte* row = arc_of(hash).find(ids[i], hash);
+    if (row == nullptr || (evicts && is_past_at(row + stamp_place_, rule_steps_ - 1))) {
+      row = begin(ids[i], hash, row, mean.counts.empty() ? 1 : mean.counts[i]);
+      if (row == nullptr) return;
     }
+    if (evicts) write_stamp(row + stamp_place_);
     for (std::size_t j = 0; j < slots.size(); ++j) slots[j] = row + bytes + j * slot_bytes;
     step.value = row;
     step.gradient = mean.rows.rows.data() + i * bytes;
     shape_->rule.step(step);
   });
+  if (evicts) sweep();
 }
 
 void ShareValue::store(const SparsePush& saved) {
@@ -191,18 +204,32 @@ void ShareValue::store(const SparsePush& saved) {
     std::byte* row = arc.find(id, hash);
     if (row == nullptr) row = arc.add(id, hash);
     std::memcpy(row, saved.rows.rows.data() + i * bytes, bytes);
+    forget_count(id, hash);
   }
 }
 
-std::size_t ShareValue::rows() const {
+namespace {
+
+std::size_t rows_in(const std::vector<RowStore>& stores) {
   std::size_t all = 0;
-  for (const RowStore& arc : arcs_) all += arc.rows();
+  for (const RowStore& store : stores) all += store.rows();
   return all;
+}
+
+}  // namespace
+
+std::size_t ShareValue::rows() const {
+  return rows_in(arcs_);
+}
+
+std::size_t ShareValue::counted() const {
+  return rows_in(counted_);
 }
 
 std::size_t ShareValue::memory() const {
   std::size_t all = 0;
-  for (const RowStore& arc : arcs_) all += arc.memory();
+  for (const auto* stores : {&arcs_, &counted_})
+    for (const RowStore& store : *stores) all += store.memory();
   return all;
 }
 

@@ -12,6 +12,12 @@ bool is_clock(std::int64_t one) {
   return one >= 0 && one <= RuleState::kMostSteps + 1;
 }
 
+void write_store(const RowStore& store, transport::WireWriter& writer) {
+  writer.integer(static_cast<std::uint64_t>(store.rows()));
+  for (std::size_t row = 0; row < store.rows(); ++row)
+    writer.integer(store.id_of(row)).raw({store.at(row), store.row_bytes()});
+}
+
 }  // namespace
 
 void ShareValue::write(transport::WireWriter& writer) const {
@@ -29,18 +35,42 @@ void ShareValue::write(transport::WireWriter& writer) const {
     writer.integer(static_cast<std::int32_t>(worker)).real(weight);
   for (const int worker : resting_) writer.integer(static_cast<std::int32_t>(worker));
   for (const SparsePush& push : waiting_) write_push(push, writer);
-  for (const RowStore& arc : arcs_) {
-    writer.integer(static_cast<std::uint64_t>(arc.rows()));
-    for (std::size_t row = 0; row < arc.rows(); ++row)
-      writer.integer(arc.id_of(row)).raw({arc.at(row), row_bytes});
-  }
+  for (const RowStore& arc : arcs_) write_store(arc, writer);
+  write_ages(writer);
+}
+
+// Tables that neither count nor evict have none of this.
+void ShareValue::write_ages(transport::WireWriter& writer) const {
+  for (const RowStore& counts : counted_) write_store(counts, writer);
+  if (shape_->evicts())
+    writer.integer(evicted_).integer(cursor_.store).integer(cursor_.row).integer(cursor_.looks);
 }
 
 bool ShareValue::read(transport::WireReader& reader, std::size_t share) {
   if (!read_workers(reader) || !read_waiting(reader, share)) return false;
   for (std::size_t place = 0; place < arcs_.size(); ++place)
-    if (!read_arc(reader, place, share)) return false;
-  return reader.ok();
+    if (!read_store(reader, place, share, arcs_[place])) return false;
+  return read_ages(reader, share) && reader.ok();
+}
+
+bool ShareValue::read_ages(transport::WireReader& reader, std::size_t share) {
+  for (std::size_t place = 0; place < counted_.size(); ++place) {
+    RowStore& counts = counted_[place];
+    if (!read_store(reader, place, share, counts)) return false;
+    for (std::size_t row = 0; row < counts.rows(); ++row) {
+      const std::uint64_t id = counts.id_of(row);
+      const std::uint32_t pushes = number_at(counts.at(row));
+      if (pushes == 0 || pushes >= static_cast<std::uint32_t>(shape_->spec.admit_after) ||
+          arcs_[place].find(id, hash_of_id(id)) != nullptr)
+        return false;
+    }
+  }
+  if (!shape_->evicts()) return true;
+  evicted_ = reader.integer<std::uint64_t>();
+  cursor_.store = reader.integer<std::uint32_t>();
+  cursor_.row = reader.integer<std::uint64_t>();
+  cursor_.looks = reader.integer<std::uint64_t>();
+  return cursor_.store < arcs_.size() + counted_.size();
 }
 
 bool ShareValue::read_workers(transport::WireReader& reader) {
@@ -79,18 +109,18 @@ bool ShareValue::read_waiting(transport::WireReader& reader, std::size_t share) 
   });
 }
 
-bool ShareValue::read_arc(transport::WireReader& reader, std::size_t place, std::size_t share) {
-  const std::size_t row_bytes = shape_->value_bytes() + shape_->state_bytes();
+bool ShareValue::read_store(transport::WireReader& reader, std::size_t place, std::size_t share,
+                            RowStore& store) const {
+  const std::size_t row_bytes = store.row_bytes();
   const auto rows = reader.integer<std::uint64_t>();
   if (reader.rest().size() / (sizeof(std::uint64_t) + row_bytes) < rows) return false;
-  RowStore& arc = arcs_[place];
   for (std::uint64_t row = 0; row < rows; ++row) {
     const auto id = reader.integer<std::uint64_t>();
     const std::uint64_t hash = hash_of_id(id), of = shape_->arc_of(hash);
     if (id >= kIdBound || shape_->share_of(hash) != share || shape_->place_of(of) != place ||
-        arc.find(id, hash) != nullptr)
+        store.find(id, hash) != nullptr)
       return false;
-    std::memcpy(arc.add(id, hash), reader.raw(row_bytes).data(), row_bytes);
+    std::memcpy(store.add(id, hash), reader.raw(row_bytes).data(), row_bytes);
   }
   return true;
 }

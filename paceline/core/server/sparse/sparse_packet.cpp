@@ -100,6 +100,10 @@ std::string_view read_body(transport::WireReader& reader, SparsePacket& packet,
     for (std::uint64_t i = 0; i < packet.count; ++i)
       packet.members.push_back(reader.integer<std::int32_t>());
   }
+  if (packet.kind == SparseKind::rested) {
+    packet.counted = reader.integer<std::uint64_t>();
+    packet.evicted = reader.integer<std::uint64_t>();
+  }
   if (packet.kind == SparseKind::failed) packet.text = reader.text(kLongestFailure);
   return reader.ok_and_empty() ? "" : "has not the length of its kind";
 }
@@ -122,6 +126,7 @@ machine::Message encode_without_rows(const SparsePacket& packet, std::size_t row
   if (packet.kind == SparseKind::push) writer.real(packet.weight).real(packet.rate);
   if (has_list(packet.kind)) writer.integer(packet.list);
   if (has_ids) writer.raw(std::as_bytes(std::span(*packet.ids)));
+  if (packet.kind == SparseKind::rested) writer.integer(packet.counted).integer(packet.evicted);
   for (const std::int32_t member : packet.members) writer.integer(member);
   if (packet.kind == SparseKind::failed)
     writer.text(std::string_view(packet.text).substr(0, kLongestFailure));

@@ -6,8 +6,8 @@
 // kHasIds the ids (8 bytes each, ascending, `count` of them). Pushes bring before it their weight
 // and rate (8 bytes each), and behind it `count` rows; rows bring `count` rows. Rows that are
 // fetched or stored have their ids before them (8 bytes each), and the rule's state behind each.
-// Those for whom a share waits are numbers (4 bytes each); failures are a text. All is
-// little-endian. The kind is that of the machine's message. parse() trusts nothing: it never reads
+// `rested` brings the two last of its fields (8 bytes each). Those for whom a share waits are
+// numbers (4 bytes each); failures are a text. All is little-endian. The kind is that of the machine's message. parse() trusts nothing: it never reads
 // or allocates beyond the message that came.
 #pragma once
 
@@ -40,7 +40,7 @@ enum class SparseKind : std::uint32_t {
   rows,     // [number: of the pull; clock: of the rows]
   unknown,  // send it again with its ids [flags: 0 a pull, 1 a push; number: of it]
   rested,   // all have [number: of the rest; sequence: rows that are stored; clock: at which all
-            // workers go on; count: steps of the rule]
+            // workers go on; count: steps of the rule; counted and evicted: see ShareValue]
   left,
   missing,  // whom the share waits for [number: of the question; clock: where it lacks a push,
             // kLacksRests, or kLacksChanges; count: members]
@@ -73,6 +73,7 @@ struct SparsePacket {
   std::uint64_t list = 0;  // the list's hash
   SharedIds ids = {};      // with kHasIds; of rows that are fetched or stored, in any order
   Bytes rows = {};         // they lie elsewhere; of a packet that was read, in its message
+  std::uint64_t counted = 0, evicted = 0;  // of `rested`
   std::vector<std::int32_t> members = {};
   std::string text = {};
 

@@ -84,6 +84,18 @@ void add_rows(SparseRows& left, const SparseRows& right, const SparseShape& shap
   left = {std::make_shared<const IdList>(std::move(ids)), std::move(rows)};
 }
 
+std::vector<std::uint32_t> counts_of(const IdList& ids, const std::vector<SharedIds>& lists) {
+  std::vector<std::uint32_t> counts(ids.size());
+  for (const SharedIds& list : lists) {
+    std::size_t at = 0;
+    for (const std::uint64_t id : *list) {
+      while (ids[at] != id) ++at;
+      ++counts[at];
+    }
+  }
+  return counts;
+}
+
 SharedPlan plan_of(std::span<const std::int64_t> ids, const SparseShape& shape) {
   auto plan = std::make_shared<IdPlan>();
   plan->given.assign(ids.begin(), ids.end());

@@ -36,6 +36,9 @@ bool fits(const SparseRows& rows, const SparseShape& shape, std::size_t share, s
 // left += right, where an id that one side lacks counts as zeros there.
 void add_rows(SparseRows& left, const SparseRows& right, const SparseShape& shape);
 
+// How many of the lists have each of the ids. REQUIRES: `ids` has all of theirs.
+std::vector<std::uint32_t> counts_of(const IdList& ids, const std::vector<SharedIds>& lists);
+
 // The ids of a request, cut by the servers that have their rows.
 struct IdPlan {
   std::vector<std::int64_t> given;  // as the user gave them

@@ -24,6 +24,12 @@ std::string complaint(const SparseTableSpec& spec, const TableMembers& members) 
                        kLongestName);
   if (!std::isfinite(spec.spread) || spec.spread < 0)
     return fmt::format("its spread is {}: it is a finite number of at least 0", spec.spread);
+  if (spec.admit_after < 0 || spec.admit_after > kMostAdmitAfter)
+    return fmt::format("its admit_after is {}: it is the push that stores a row, 0 to {}",
+                       spec.admit_after, kMostAdmitAfter);
+  if (spec.evict_after < 0 || spec.evict_after > kMostEvictAfter)
+    return fmt::format("its evict_after is {}: it is a number of steps, 0 (never) to {}",
+                       spec.evict_after, kMostEvictAfter);
   if (members.workers.empty()) return "it has no workers";
   if (members.servers.empty()) return "it has no servers: start some, or let workers serve";
   return complaint_of_replicas(spec.replicas, members);
@@ -54,6 +60,8 @@ std::uint64_t SparseShape::fingerprint() const {
   sum = mix_characters(mix_characters(sum, spec.synchrony), rule.text());
   sum = mix(sum, std::bit_cast<std::uint64_t>(spec.spread));
   sum = mix(sum, static_cast<std::uint64_t>(spec.replicas));
+  sum = mix(sum, static_cast<std::uint64_t>(spec.admit_after));
+  sum = mix(sum, static_cast<std::uint64_t>(spec.evict_after));
   for (const auto* list : {&members.workers, &members.servers}) {
     sum = mix(sum, list->size());
     for (const int member : *list) sum = mix(sum, static_cast<std::uint64_t>(member));

@@ -20,7 +20,9 @@ namespace paceline::server {
 
 inline constexpr int kArcsPerServer = 64;
 inline constexpr std::uint64_t kIdBound = std::uint64_t{1} << 48;
-inline constexpr std::size_t kMostWidth = 65'536;  // elements of a row
+inline constexpr std::size_t kMostWidth = 65'536;                       // elements of a row
+inline constexpr int kMostAdmitAfter = 65'535;                          // pushes
+inline constexpr std::int64_t kMostEvictAfter = std::int64_t{1} << 30;  // steps
 
 // All workers and servers give the same.
 struct SparseTableSpec {
@@ -31,6 +33,10 @@ struct SparseTableSpec {
   std::string rule = "adagrad";   // sparse_rule.h: "adagrad:per=row,rate=0.05"
   std::uint64_t seed = 0;         // of the values that rows begin with
   double spread = 0.01;           // which lie in [-spread, spread), uniformly
+  // The push of an id that stores its row, counted from 1; those before it count and change nothing.
+  int admit_after = 0;  // 0 and 1: the first one
+  // A row goes when this many of the table's steps have not pushed it. 0: none does.
+  std::int64_t evict_after = 0;
   // Servers that keep each share: 1 .. kMostReplicas. A SparseTable of a job takes the job's.
   int replicas = 1;
 };
@@ -46,7 +52,14 @@ struct SparseShape {
 
   std::size_t element_bytes() const { return size_of(spec.dtype); }
   std::size_t value_bytes() const { return spec.width * element_bytes(); }
-  std::size_t state_bytes() const { return rule.state_elements(spec.width) * element_bytes(); }
+  // Behind a row's values: the rule's state, and the stamp of a table that evicts.
+  std::size_t state_bytes() const {
+    return rule.state_elements(spec.width) * element_bytes() + stamp_bytes();
+  }
+  // The number of the step that pushed the row last, cut to 32 bits, and zeros.
+  std::size_t stamp_bytes() const { return evicts() ? element_bytes() : 0; }
+  bool evicts() const { return spec.evict_after > 0; }
+  bool counts_pushes() const { return spec.admit_after > 1; }
   std::uint64_t servers() const { return members.servers.size(); }  // of the beginning
   // A share belongs to the chain of its number.
   std::vector<Chain> chains() const { return first_chains(members.servers, spec.replicas); }

@@ -145,9 +145,13 @@ void SparseWorker::take_rows(std::uint64_t pull, MutableBytes rows) {
   }
 }
 
-std::uint64_t SparseWorker::rows_stored() const {
-  std::uint64_t all = 0;
-  for (const Side& side : sides_) all += side.rows;
+SparseWorker::Stored SparseWorker::stored() const {
+  Stored all;
+  for (const Side& side : sides_) {
+    all.rows += side.stored.rows;
+    all.counted += side.stored.counted;
+    all.evicted += side.stored.evicted;
+  }
   return all;
 }
 
@@ -271,7 +275,7 @@ void SparseWorker::rows(std::size_t share, const SparsePacket& packet) {
 void SparseWorker::rested(Side& side, const SparsePacket& packet) {
   if (!side.is_resting || packet.number != rest_) return;
   side.is_resting = false;
-  side.rows = packet.sequence;
+  side.stored = {packet.sequence, packet.counted, packet.evicted};
   side.clock = std::max(side.clock, packet.clock);
   clock_ = std::max(clock_, packet.clock);
   --to_rest_;

@@ -88,7 +88,11 @@ class SparseWorker {
   bool has_rested() const { return to_rest_ == 0; }
   bool has_left() const { return to_leave_ == 0; }
   std::int64_t clock() const { return clock_; }
-  std::uint64_t rows_stored() const;  // by all shares, at the last rest
+  // On all shares, at the last rest: see ShareValue.
+  struct Stored {
+    std::uint64_t rows = 0, counted = 0, evicted = 0;
+  };
+  Stored stored() const;
   const SparseTraffic& traffic() const { return traffic_; }
   const std::optional<Failure>& failure() const { return failure_; }
 
@@ -119,7 +123,7 @@ class SparseWorker {
     std::map<int, ListCache> lists;        // by server: that it knows, unless it has lost them
     bool was_moved = false;                // a server did not take what it was sent
     bool is_beginning = false, is_resting = false, is_leaving = false;
-    std::uint64_t rows = 0;
+    Stored stored = {};                   // at the last rest
     bool is_asked = false;                // by the last question
     std::optional<SparsePacket> missing;  // its answer
   };

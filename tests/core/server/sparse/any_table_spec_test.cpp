@@ -15,7 +15,9 @@ const SparseTableSpec kUsers{.name = "users",
                              .synchrony = "asp",
                              .rule = "adagrad:per=row",
                              .seed = 7,
-                             .spread = 0.5};
+                             .spread = 0.5,
+                             .admit_after = 3,
+                             .evict_after = std::int64_t{1} << 20};
 
 TEST(AnyTableSpec, ADeclarationComesBackAsItWasSent) {
   auto parsed = parse_sparse_table_spec(encode(kUsers));
@@ -38,6 +40,12 @@ TEST(AnyTableSpec, TheFirstDifferenceIsNamedWithBothSides) {
   other = kUsers;
   other.spread = 0.25;
   EXPECT_EQ(difference(other), "spread");
+  other = kUsers;
+  other.admit_after = 4;
+  EXPECT_EQ(difference(other), "admit_after");
+  other = kUsers;
+  other.evict_after = 0;
+  EXPECT_EQ(difference(other), "evict_after");
   EXPECT_EQ(difference(TableSpec{.name = "users", .elements = 16}), "kind");
 }
 

@@ -46,6 +46,45 @@ TEST(RowStore, TellsIdsOfOneHashApart) {
   }
 }
 
+// Adds and removes many rows, of which hashes of many begin alike.
+TEST(RowStore, HoldsWhatAMapHoldsWhenRowsAreRemovedAndItsMemoryIsGivenBack) {
+  SeededNumbers numbers(test::seed(4100000));
+  for (const std::uint64_t most_hash : {std::uint64_t{50}, UINT64_MAX}) {
+    const auto hash_of = [&](std::uint64_t id) { return hash_of_id(id) % most_hash; };
+    const std::uint64_t ids = most_hash == 50 ? 300 : 20'000;
+    RowStore store(8);
+    std::map<std::uint64_t, std::uint64_t> map;
+    for (std::uint64_t number = 0; number < 10 * ids; ++number) {
+      // More come in the first half, more go in the second one.
+      const std::uint64_t id = numbers.below(ids);
+      const bool adds = numbers.below(4) < (number < 5 * ids ? 3U : 1U);
+      std::byte* row = store.find(id, hash_of(id));
+      ASSERT_EQ(row != nullptr, map.contains(id));
+      if (adds) {
+        if (row == nullptr) row = store.add(id, hash_of(id));
+        map[id] = numbers.next();
+        std::memcpy(row, &map[id], sizeof(std::uint64_t));
+      } else if (row != nullptr) {
+        store.remove(id, hash_of(id), hash_of(store.id_of(store.rows() - 1)));
+        map.erase(id);
+      }
+      ASSERT_EQ(store.rows(), map.size());
+    }
+    for (std::size_t i = 0; i < store.rows(); ++i) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, store.at(i), sizeof value);
+      ASSERT_EQ(value, map.at(store.id_of(i)));
+      ASSERT_EQ(store.at(i), store.find(store.id_of(i), hash_of(store.id_of(i))));
+    }
+  }
+  RowStore store(1000);
+  const auto hash_of_last = [&] { return hash_of_id(store.id_of(store.rows() - 1)); };
+  for (std::uint64_t id = 0; id < 30'000; ++id) store.add(id, hash_of_id(id));
+  const std::size_t whole = store.memory();
+  for (std::uint64_t id = 0; id < 30'000; ++id) store.remove(id, hash_of_id(id), hash_of_last());
+  EXPECT_LT(store.memory(), whole / 6) << "one chunk and the index stay";
+}
+
 TEST(RowStore, RowsNeverMoveAndTheIndexIsSmallBesideThem) {
   RowStore store(68);
   const std::byte* const first = store.add(1, hash_of_id(1));

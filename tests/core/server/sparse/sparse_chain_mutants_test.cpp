@@ -47,12 +47,14 @@ void rest_before_pushes_are_decided(SparseServer& one) {
   };
 }
 
-// A snapshot has these at the places: the number of pushes that are to be shown, these, the arcs.
+// A snapshot has these at the places: the number of pushes that are to be shown, these, the arcs,
+// and those of counted ids.
 struct SnapshotPlaces {
-  std::size_t waiting_count = 0, waiting = 0, arcs = 0;
+  std::size_t waiting_count = 0, waiting = 0, arcs = 0, counts = 0;
+  std::uint32_t rule_steps = 0;
 };
 SnapshotPlaces places_in(const std::vector<std::byte>& state, const server::ShareValue& value,
-                         std::size_t row_bytes) {
+                         const server::SparseShape& shape) {
   const auto number_at = [&](std::size_t place) {
     std::uint32_t number = 0;
     std::memcpy(&number, state.data() + place, sizeof number);
@@ -62,7 +64,13 @@ SnapshotPlaces places_in(const std::vector<std::byte>& state, const server::Shar
   SnapshotPlaces places{.waiting_count = counts + 12};
   places.waiting =
       counts + 16 + 12 * number_at(counts) + 12 * number_at(counts + 4) + 4 * number_at(counts + 8);
-  places.arcs = state.size() - server::kArcsPerServer * 8 - value.rows() * (8 + row_bytes);
+  const std::size_t row_bytes = shape.value_bytes() + shape.state_bytes();
+  const std::size_t swept = shape.evicts() ? 28 : 0, counted = shape.evicts() ? 16 : 12;
+  places.counts =
+      state.size() - swept -
+      (shape.counts_pushes() ? server::kArcsPerServer * 8 + value.counted() * counted : 0);
+  places.arcs = places.counts - server::kArcsPerServer * 8 - value.rows() * (8 + row_bytes);
+  places.rule_steps = static_cast<std::uint32_t>(value.rule_steps());
   return places;
 }
 
@@ -79,24 +87,45 @@ void change_share_snapshots(SparseServer& one, const server::SparseShape& shape,
     server::ShareState state(shape, snapshot->range);
     transport::WireReader reader(bytes);
     if (!state.read(reader)) return machine::Actions{};
-    change(bytes, places_in(bytes, state.value(), shape.value_bytes() + shape.state_bytes()),
-           shape);
+    change(bytes, places_in(bytes, state.value(), shape), shape);
     snapshot->state = bytes;
     message = server::encode_chain_packet(*snapshot);
     return machine::Actions{};
   };
 }
 
-void forget_state_of_rule(std::vector<std::byte>& bytes, const SnapshotPlaces& places,
-                          const server::SparseShape& shape) {
-  std::size_t at = places.arcs;
+// Calls body(row) for each of the arcs at this place, whose rows have so many bytes.
+template <typename Body>
+void for_each_row(std::vector<std::byte>& bytes, std::size_t at, std::size_t row_bytes,
+                  const Body& body) {
   for (int arc = 0; arc < server::kArcsPerServer; ++arc) {
     std::uint64_t rows = 0;
     std::memcpy(&rows, bytes.data() + at, sizeof rows);
     at += sizeof rows;
-    for (; rows > 0; --rows, at += 8 + shape.value_bytes() + shape.state_bytes())
-      std::memset(bytes.data() + at + 8 + shape.value_bytes(), 0, shape.state_bytes());
+    for (; rows > 0; --rows, at += 8 + row_bytes) body(bytes.data() + at + 8);
   }
+}
+
+void forget_state_of_rule(std::vector<std::byte>& bytes, const SnapshotPlaces& places,
+                          const server::SparseShape& shape) {
+  for_each_row(bytes, places.arcs, shape.value_bytes() + shape.state_bytes(), [&](std::byte* row) {
+    std::memset(row + shape.value_bytes(), 0, shape.state_bytes());
+  });
+}
+
+void make_rows_young(std::vector<std::byte>& bytes, const SnapshotPlaces& places,
+                     const server::SparseShape& shape) {
+  const std::size_t row_bytes = shape.value_bytes() + shape.state_bytes();
+  for_each_row(bytes, places.arcs, row_bytes, [&](std::byte* row) {
+    std::memcpy(row + row_bytes - shape.stamp_bytes(), &places.rule_steps, 4);
+  });
+}
+
+void forget_counts(std::vector<std::byte>& bytes, const SnapshotPlaces& places,
+                   const server::SparseShape&) {
+  const std::uint32_t one = 1;
+  for_each_row(bytes, places.counts, 8,
+               [&](std::byte* counted) { std::memcpy(counted, &one, sizeof one); });
 }
 
 void forget_waiting_pushes(std::vector<std::byte>& bytes, const SnapshotPlaces& places,
@@ -144,6 +173,24 @@ std::string complaint_of_bits_in(const machine::NetworkFaults& weather,
 std::string complaint_of_bits(MeddleWithShares meddle, std::uint64_t of_seed) {
   return complaint_of_bits_in(kSparseWeather, {.kills = 3, .moves = 2}, meddle, of_seed);
 }
+// Rows that are admitted late and evicted soon have the bits of one server.
+std::string complaint_of_ages(MeddleWithShares meddle, std::uint64_t of_seed) {
+  const SparseWork work{.seed = of_seed, .steps = 16};
+  const server::SparseTableSpec spec{.name = "u",
+                                     .width = work.width,
+                                     .rule = "adagrad:rate=0.1",
+                                     .admit_after = 5,
+                                     .evict_after = 3};
+  SparseChainWorld world(spec, 2, work);
+  if (meddle != nullptr)
+    world.chains.meddle_with_all([&](SparseServer& one) { meddle(one, world.shape); });
+  SeededNumbers numbers(of_seed);
+  plan_troubles_of(world.chains, numbers, {.kills = 3, .moves = 2});
+  if (std::string why = world.run(); !why.empty()) return why;
+  SparseWorld alone(spec, 3, work, {});
+  if (!alone.run()) return "no progress of one server";
+  return world.workers.at(0)->values() == alone.members[0]->values() ? "" : "other bits";
+}
 // Messages are slow, but keep their order.
 std::string complaint_of_rests(MeddleWithShares meddle, std::uint64_t of_seed) {
   machine::NetworkFaults slow = kSparseWeather;
@@ -188,6 +235,14 @@ INSTANTIATE_TEST_SUITE_P(
                       SparseMutant{"ForgetsTheStateOfTheRule", complaint_of_bits,
                                    [](SparseServer& one, const server::SparseShape& shape) {
                                      change_share_snapshots(one, shape, forget_state_of_rule);
+                                   }},
+                      SparseMutant{"TakesRowsForYounger", complaint_of_ages,
+                                   [](SparseServer& one, const server::SparseShape& shape) {
+                                     change_share_snapshots(one, shape, make_rows_young);
+                                   }},
+                      SparseMutant{"ForgetsWhatWasCounted", complaint_of_ages,
+                                   [](SparseServer& one, const server::SparseShape& shape) {
+                                     change_share_snapshots(one, shape, forget_counts);
                                    }},
                       SparseMutant{"ForgetsPushesThatWait", complaint_of_counting,
                                    [](SparseServer& one, const server::SparseShape& shape) {

@@ -108,6 +108,39 @@ TEST(SparseChains, EveryRuleHasTheBitsOfOneServer) {
   }
 }
 
+// All that is counted, past its age or swept is as on one server.
+TEST(SparseChains, RowsComeAndGoAlikeOnAllServersOfAChain) {
+  std::uint64_t counted = 0, evicted = 0;
+  for (int number = 0; number < sparse_worlds(60); ++number) {
+    const std::uint64_t of_seed = seed(4140000 + static_cast<std::uint64_t>(number));
+    const SparseWork work{.seed = of_seed, .steps = 12};
+    const bool is_bsp = number % 3 != 0;
+    const server::SparseTableSpec spec{.name = "u",
+                                       .width = work.width,
+                                       .dtype = Dtype::f64,
+                                       .synchrony = is_bsp ? "bsp" : kLoose[number / 3 % 4],
+                                       .rule = "adagrad:rate=0.1",
+                                       .admit_after = number % 5,
+                                       .evict_after = 1 + number % 4};
+    SparseChainWorld world(spec, 2 + number % 2, work);
+    SeededNumbers numbers(of_seed);
+    plan_troubles_of(world.chains, numbers, {.kills = 3, .moves = 1, .suspicions = number % 2});
+    ASSERT_EQ(world.run(), "") << "seed " << number;
+    for (const auto& [worker, trainer] : world.workers) {
+      EXPECT_EQ(trainer->values(), world.workers.at(0)->values()) << "seed " << number;
+      const auto stored = trainer->table.look([](const auto& one) { return one.stored(); });
+      counted += stored.counted;
+      evicted += stored.evicted;
+    }
+    if (!is_bsp) continue;
+    SparseWorld alone(spec, 3, work, {});
+    ASSERT_TRUE(alone.run());
+    EXPECT_EQ(world.workers.at(0)->values(), alone.members[0]->values()) << "seed " << number;
+  }
+  EXPECT_GT(counted, is_brief() ? 10U : 100U);
+  EXPECT_GT(evicted, is_brief() ? 10U : 100U);
+}
+
 TEST(SparseChains, AWorkerThatEndsHoldsUpNobodyWhateverServersEnd) {
   for (int number = 0; number < sparse_worlds(60); ++number) {
     const std::uint64_t of_seed = seed(3650000 + static_cast<std::uint64_t>(number));

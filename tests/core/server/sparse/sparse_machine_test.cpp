@@ -57,6 +57,30 @@ TEST(SparseMachine, SspOfStalenessZeroHasTheBitsOfBsp) {
   }
 }
 
+// Pushes of one stamp are one step of the table, as those of a step are.
+TEST(SparseMachine, RowsComeAndGoUnderSspOfStalenessZeroAsUnderBspOnAnyNumberOfServers) {
+  for (int number = 0; number < 20; ++number) {
+    const SparseWork work{.seed = test::seed(4130000 + static_cast<std::uint64_t>(number)),
+                          .steps = 12};
+    const auto values = [&](const char* synchrony, int servers, int admit_after, int evict_after) {
+      SparseWorld world({.name = "u",
+                         .width = work.width,
+                         .synchrony = synchrony,
+                         .rule = "adagrad:rate=0.1",
+                         .admit_after = admit_after,
+                         .evict_after = evict_after},
+                        servers, work, kStorm, number % 2 == 0);
+      EXPECT_TRUE(world.run()) << "seed " << work.seed;
+      return floats(world.members[1]->values());
+    };
+    const int admit_after = 1 + number % 5, evict_after = 1 + number % 4;
+    const auto bsp = values("bsp", 1, admit_after, evict_after);
+    EXPECT_NE(bsp, values("bsp", 1, 0, 0)) << "seed " << work.seed;
+    EXPECT_EQ(values("bsp", 3, admit_after, evict_after), bsp) << "seed " << work.seed;
+    EXPECT_EQ(values("ssp:staleness=0", 2, admit_after, evict_after), bsp) << "seed " << work.seed;
+  }
+}
+
 // The rule sgd adds up what was pushed, so a lost or doubled push shows in the sums. Gradients do
 // not depend on rows here, for the order of pushes differs.
 TEST(SparseMachine, EachPushCountsOnceUnderSspAndAspInAnyWeather) {

@@ -67,6 +67,10 @@ SparsePacket drawn_sparse_packet(SeededNumbers& numbers) {
     packet.members.assign(numbers.below(4), 1);
     packet.count = packet.members.size();
   }
+  if (packet.kind == SparseKind::rested) {
+    packet.counted = numbers.next();
+    packet.evicted = numbers.next();
+  }
   if (packet.kind == SparseKind::failed) packet.text = "a text";
   return packet;
 }
@@ -155,7 +159,7 @@ TEST(SparsePacket, WhateverComesAServerNeitherFailsNorGrows) {
   }
 }
 
-ShareChange drawn_change(SeededNumbers& numbers, std::uint32_t share) {
+ShareChange drawn_change(SeededNumbers& numbers, std::uint32_t share, const SparseShape& shape) {
   ShareChange change{.kind = static_cast<ShareChange::Kind>(1 + numbers.below(6)),
                      .worker = static_cast<int>(numbers.below(3)),
                      .total = static_cast<double>(numbers.below(4)),
@@ -175,12 +179,16 @@ ShareChange drawn_change(SeededNumbers& numbers, std::uint32_t share) {
     push.stamp = change.decided.front().stamp;
   }
   push.rows.ids = ids_of_share(numbers, share, numbers.below(5));
-  push.rows.rows.assign(push.rows.ids->size() * (is_store ? 16 : 8), std::byte{1});
+  const std::size_t each = shape.value_bytes() + (is_store ? shape.state_bytes() : 0);
+  push.rows.rows.assign(push.rows.ids->size() * each, std::byte{1});
+  if (is_step && numbers.below(2) == 0)
+    for (std::size_t i = 0; i < push.rows.ids->size(); ++i)
+      push.counts.push_back(static_cast<std::uint32_t>(numbers.below(4)));
   change.pushes.push_back(std::move(push));
   return change;
 }
 
-ShareChainPacket drawn_chain_packet(SeededNumbers& numbers) {
+ShareChainPacket drawn_chain_packet(SeededNumbers& numbers, const SparseShape& shape) {
   ShareChainPacket packet{.kind = static_cast<ChainKind>(64 + numbers.below(3)),
                           .range = static_cast<std::uint32_t>(numbers.below(2)),
                           .generation = 1 + numbers.below(2),
@@ -191,14 +199,14 @@ ShareChainPacket drawn_chain_packet(SeededNumbers& numbers) {
                           .is_ready = numbers.below(2) == 0};
   if (packet.kind == ChainKind::forward)
     for (std::size_t i = numbers.below(4); i > 0; --i)
-      packet.entries.push_back(drawn_change(numbers, packet.range));
+      packet.entries.push_back(drawn_change(numbers, packet.range, shape));
   return packet;
 }
 
 TEST(ShareChange, ComesBackAsItWasSentAndHasTheBytesThatItSays) {
   SeededNumbers numbers(test::seed(3700000));
   for (int number = 0; number < 1000; ++number) {
-    const ShareChange change = drawn_change(numbers, 0);
+    const ShareChange change = drawn_change(numbers, 0, packet_shape());
     transport::WireWriter writer;
     write_entry(change, writer);
     EXPECT_EQ(writer.bytes().size(), bytes_of(change));
@@ -213,22 +221,53 @@ TEST(ShareChange, ComesBackAsItWasSentAndHasTheBytesThatItSays) {
   EXPECT_EQ(bytes_of(ShareChange{.kind = ShareChange::Kind::wake}), kShareChangeHeader);
 }
 
+TEST(ShareChange, CountsOfPushesAreForNoIdOrForEveryOneAndFitTheStep) {
+  const SparseShape shape = shape_of(SparseTableSpec{.name = "u", .width = 1, .admit_after = 3},
+                                     TableMembers::of_servers(2, 1))
+                                .value();
+  ShareState state(shape, 0);
+  const auto complaint = [&](std::vector<std::uint32_t> counts, bool is_read) {
+    ShareChange change{.kind = ShareChange::Kind::step, .total = 2};
+    change.decided = {{0, 1, 0}, {1, 1, 0}};
+    change.pushes.push_back(
+        {.rows = {std::make_shared<const IdList>(IdList{1, 2}), std::vector<std::byte>(8)},
+         .counts = std::move(counts)});
+    transport::WireWriter writer;
+    write_entry(change, writer);
+    transport::WireReader reader(writer.bytes());
+    ShareChange read;
+    EXPECT_EQ(read_entry(reader, read), is_read);
+    return is_read ? state.complaint(read) : "";
+  };
+  EXPECT_EQ(complaint({}, true), "");
+  EXPECT_EQ(complaint({1, 2}, true), "");
+  EXPECT_THAT(complaint({0, 2}, true), HasSubstr("counts other pushes"));
+  EXPECT_THAT(complaint({1, 3}, true), HasSubstr("counts other pushes"));
+  complaint({1}, false);
+  complaint({1, 1, 1}, false);
+}
+
 // A server may be sent anything by another one: it refuses or leaves it, and never reads outside of
 // what came.
 TEST(ShareChange, WhateverComesAServerOfAChainDoesNotFail) {
   SeededNumbers numbers(test::seed(3710000));
   const int frames = test::is_nightly() ? 1'000'000 : 100'000;
-  const auto shape_under = [](const char* synchrony) {
-    return shape_of(SparseTableSpec{.name = "u", .width = 2, .synchrony = synchrony, .replicas = 2},
+  const auto shape_under = [](const char* synchrony, int admit_after, int evict_after) {
+    return shape_of(SparseTableSpec{.name = "u",
+                                    .width = 2,
+                                    .synchrony = synchrony,
+                                    .admit_after = admit_after,
+                                    .evict_after = evict_after,
+                                    .replicas = 2},
                     TableMembers::of_servers(3, 2))
         .value();
   };
-  const SparseShape bsp = shape_under("bsp"), asp = shape_under("asp");
+  const SparseShape shapes[] = {shape_under("bsp", 0, 0), shape_under("asp", 0, 0),
+                                shape_under("bsp", 3, 2), shape_under("asp", 2, 0)};
   std::unique_ptr<SparseMachine> server;
   for (int number = 0; number < frames; ++number) {
-    if (number % 100 == 0)
-      server = std::make_unique<SparseMachine>(number / 100 % 2 == 0 ? bsp : asp, 4);
-    ShareChainPacket packet = drawn_chain_packet(numbers);
+    if (number % 100 == 0) server = std::make_unique<SparseMachine>(shapes[number / 100 % 4], 4);
+    ShareChainPacket packet = drawn_chain_packet(numbers, shapes[number / 100 % 4]);
     std::vector<std::byte> state;
     if (packet.kind == ChainKind::snapshot && numbers.below(2) == 0) {
       transport::WireWriter writer;

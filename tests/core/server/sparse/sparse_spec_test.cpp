@@ -1,6 +1,7 @@
 // Also covers paceline/core/server/sparse/sparse_rule.cpp.
 #include "paceline/core/server/sparse/sparse_spec.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,6 +36,17 @@ TEST(SparseSpec, WhatMakesNoSenseIsRefusedByItsName) {
   EXPECT_THAT(refusal_of({.name = "u", .width = 1, .rule = "adagrad:weight_decay=0.1"}),
               HasSubstr("rows that nobody pushes"));
   EXPECT_THAT(refusal_of({.name = "u", .width = 1, .spread = -1}), HasSubstr("spread"));
+  for (const int bad : {-1, kMostAdmitAfter + 1})
+    EXPECT_THAT(refusal_of({.name = "u", .width = 1, .admit_after = bad}),
+                HasSubstr(fmt::format("its admit_after is {}", bad)));
+  for (const std::int64_t bad : {std::int64_t{-1}, kMostEvictAfter + 1})
+    EXPECT_THAT(refusal_of({.name = "u", .width = 1, .evict_after = bad}),
+                HasSubstr(fmt::format("its evict_after is {}", bad)));
+  EXPECT_EQ(refusal_of({.name = "u",
+                        .width = 1,
+                        .admit_after = kMostAdmitAfter,
+                        .evict_after = kMostEvictAfter}),
+            "");
 }
 
 TEST(SparseSpec, ADenseTableRefusesOneNumberARow) {
@@ -50,6 +62,22 @@ TEST(SparseSpec, APerRowRuleKeepsOneNumberARow) {
             4u);
   EXPECT_EQ(sparse_shape(1, {.name = "u", .width = 16, .rule = "sgd"}).state_bytes(), 0u);
   EXPECT_EQ(sparse_shape(1, {.name = "u", .width = 16, .rule = "adam"}).state_bytes(), 128u);
+}
+
+TEST(SparseSpec, ATableThatEvictsHasAStampOfOneElementARow) {
+  EXPECT_EQ(
+      sparse_shape(1, {.name = "u", .width = 3, .rule = "sgd", .evict_after = 1}).state_bytes(),
+      4u);
+  EXPECT_EQ(sparse_shape(1, {.name = "u",
+                             .width = 3,
+                             .dtype = Dtype::f64,
+                             .rule = "adagrad:per=row",
+                             .evict_after = 9})
+                .state_bytes(),
+            16u);
+  EXPECT_EQ(
+      sparse_shape(1, {.name = "u", .width = 3, .rule = "sgd", .admit_after = 9}).state_bytes(),
+      0u);
 }
 
 TEST(SparseSpec, ArcsAreEqualAndDealtEvenly) {
@@ -92,6 +120,12 @@ TEST(SparseSpec, MembersThatMeanAnotherTableHaveAnotherFingerprint) {
   EXPECT_NE(own, sparse_shape(2, other).fingerprint());
   other = spec;
   other.rule = "adagrad:rate=0.02";
+  EXPECT_NE(own, sparse_shape(2, other).fingerprint());
+  other = spec;
+  other.admit_after = 2;
+  EXPECT_NE(own, sparse_shape(2, other).fingerprint());
+  other = spec;
+  other.evict_after = 2;
   EXPECT_NE(own, sparse_shape(2, other).fingerprint());
   EXPECT_NE(own, sparse_shape(3, spec).fingerprint());
 }
