@@ -141,7 +141,8 @@ TEST(Finishing, OfProgramsThatNeverJoinAndOfServersWhileRanksRunNothingIsSaid) {
 TEST(Finishing, ServersThatStayAfterAllRanksAreNamedFromTheLastEndOn) {
   auto finish = finishing(/*stopped=*/103);
   auto records = joined(5);
-  for (const std::size_t server : {2U, 3U, 4U}) records[server].server = static_cast<int>(server - 2);
+  for (const std::size_t server : {2U, 3U, 4U})
+    records[server].server = static_cast<int>(server - 2);
   end(records[0]);
   end(records[1], kEnded + 20s);
   end(records[4]);
