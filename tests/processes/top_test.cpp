@@ -55,6 +55,27 @@ TEST(Top, SeesTheRanksOfAJobAtWorkAndWhoHoldsTheOthersUp) {
   EXPECT_TRUE(launcher.wait(Deadline::in(10s)));
 }
 
+TEST(Top, NamesTheRanksThatHaveNotCalledInitWhileOthersWaitForThem) {
+  Process launcher(paceline_run({"-n", "3"}, {binary("collective_worker"), "1=before", "calls:3"}));
+  const auto waiting = Deadline::in(20s);
+  json look;
+  do {
+    Process top({.command = {binary("paceline"), "top", "--once", "--json", "--interval", "50ms"}});
+    top.wait(Deadline::in(20s));
+    look = json::parse(top.output());
+  } while (look.at("ranks").size() < 2 && !waiting.passed());
+  ASSERT_EQ(look.at("ranks").size(), 2U);
+  for (const json& row : look.at("ranks"))
+    EXPECT_THAT(row.at("state"), HasSubstr("for all ranks to join"));
+  ASSERT_EQ(look.at("starting").size(), 1U);
+  EXPECT_EQ(look.at("starting")[0].at("without_init"), json::array({1}));
+  Process table({.command = {binary("paceline"), "top", "--once", "--interval", "50ms"}});
+  table.wait(Deadline::in(20s));
+  EXPECT_THAT(table.output(), HasSubstr("rank 1 has not called paceline::init() on this host"));
+  launcher.send(SIGTERM);
+  EXPECT_TRUE(launcher.wait(Deadline::in(10s)));
+}
+
 TEST(Top, SeesWhatEachServerOfTheHostServes) {
   Process launcher(paceline_run({"-n", "2", "--servers", "2"}, {binary("table_worker"), "stream"}));
   const auto pids = ready(launcher, 2);
