@@ -60,6 +60,17 @@ TEST(Starting, AProcessThatWasNeverStartedIsWaitedForFromTheBeginning) {
                                      "(ssh) has not answered")));
 }
 
+TEST(Starting, AServerThatIsMissingIsNamedByItsOwnNumber) {
+  auto start = starting();
+  auto records = started(3);
+  records[0].joined = records[1].joined = true;
+  records[2].server = 0;
+  start.on_joined(kBegun);
+  EXPECT_THAT(start.line(records, kBegun + 5s).value_or(""),
+              HasSubstr("ranks 0, 1 have joined; missing: server 0 (pid 102, host here): started"));
+  EXPECT_EQ(start.overdue(records, kBegun + 300s), 2);
+}
+
 TEST(Starting, AtItsLimitItNamesWhoDidNotJoin) {
   auto start = starting();
   auto records = started(3);
