@@ -33,7 +33,7 @@ namespace paceline::coordination {
 struct Questions {
   // Has others asked whom they wait for, and returns at once.
   std::function<void()> ask = [] {};
-  // By all that were asked; cheap, and callable from any thread.
+  // Whether all that were asked have answered; cheap, and callable from any thread.
   std::function<bool()> are_answered = [] { return true; };
   std::function<Awaited()> awaited;
   // Its value changes whenever data of the wait moves.
