@@ -24,9 +24,11 @@
 //   Error, Result, Deadline          failures that name their cause; times to wait until
 //   all_gather_bytes(), ...          values of any length (values.h)
 //   observe::                        progress, metrics, traces, TensorBoard, Prometheus
+//   check_may_be_written()           finds a path that cannot be written before the work is done
 #pragma once
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/durable_file.h"
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/core/collective/call/work.h"
 #include "paceline/core/collective/group/communicator.h"

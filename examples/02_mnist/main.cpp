@@ -59,6 +59,8 @@ double cosine(double rate, std::int64_t step, std::int64_t steps) {
 
 int train(paceline::Job& job, const Options& options) {
   const bool tells = job.rank() == 0;
+  for (const std::string& file : {options.trace, options.save})
+    if (tells && !file.empty()) paceline::check_may_be_written("file to write at the end", file);
   if (!options.trace.empty()) job.trace().enable();
   const data::LabelledImages training = data::load_fashion_mnist(data::Split::train);
   const data::LabelledImages test = data::load_fashion_mnist(data::Split::test);
@@ -90,9 +92,9 @@ int train(paceline::Job& job, const Options& options) {
     checkpoints->add("parallel", parallel);
     step = checkpoints->resume();
   }
-  const bool is_live = observe::is_terminal(stdout);
+  const bool live = observe::is_terminal(stdout);
   std::optional<observe::Progress> progress;
-  if (tells) progress.emplace(stdout, steps, observe::ProgressOptions{.live = is_live});
+  if (tells) progress.emplace(stdout, steps, observe::ProgressOptions{.live = live});
   while (step < steps && !(checkpoints && checkpoints->stopping())) {
     const data::GlobalBatches::Part part = batches.at(step);
     optimizer.param_groups()[0].options().set_lr(cosine(options.learning_rate, step, steps));
@@ -114,9 +116,7 @@ int train(paceline::Job& job, const Options& options) {
     if (step % batches.per_epoch() != 0) continue;
     if (progress) progress->pause();
     const double right = accuracy(job, model, test);
-    if (tells)
-      std::printf("%sstep %d: test accuracy %.4f\n", is_live ? "\n" : "", static_cast<int>(step),
-                  right);
+    if (tells) std::printf("%sstep %d: test accuracy %.4f\n", live ? "\n" : "", int(step), right);
   }
   progress.reset();
   if (!options.trace.empty()) {

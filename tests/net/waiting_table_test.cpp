@@ -3,11 +3,15 @@
 //
 // Those waited for: a rank, a node (all processes of a host), the agent on another host, the store
 // (the launcher). What happened to it: not started, stopped, dead, cut off. When: at the start, in
-// a call, in a save, at the end. Servers have a table of their own
+// a call, in a save, at the end. After the start servers have a table of their own
 // (tests/processes/waiting/server_cells_test.cpp). These cells cannot occur, or are others of the
 // table:
 //
+//   push                         servers wait in it: the other table has its cells; a node that is
+//                                stopped, dead or cut off is its ranks, the agent and the store
+//                                have no part in it
 //   rank cut off                 a rank is cut off with its node
+//   node not started, start      HangingSsh (tests/processes/run_start_test.cpp), with servers too
 //   node not started, later on   the run has not begun then
 //   node or agent, save          a save waits in calls: a rank's cells show it
 //   agent not started            is a node that is not started: the way to it is ssh
@@ -15,6 +19,8 @@
 //   agent stopped, start, call   nobody waits for it: ranks there run and are told without it
 //   store not started            a lone program waits for it (RunStart.VariablesThatAShell...)
 //   store stopped, call, save    nobody waits for it
+//   store stopped, end           the user has stopped it (Ctrl-Z): it is the launcher, which alone
+//                                waits then, and goes on by fg
 //   store cut off                the node of the other ranks is
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -58,6 +64,15 @@ struct Scene {
   std::vector<pid_t> pids;       // of those that are ready; the last one is in trouble
 
   void signal_last(int signal) const { ::kill(pids.back(), signal); }
+  void signal_server(int signal) const {
+    const std::string job = variable_of(pids.back(), "PACELINE_JOB");
+    pid_t server = 0;
+    for (const Deadline soon = Deadline::in(5s); server == 0 && !soon.passed();)
+      for (const pid_t pid : processes_of_job(job))
+        if (variable_of(pid, "PACELINE_SERVER_INDEX") == "0") server = pid;
+    ASSERT_GT(server, 0);
+    ::kill(server, signal);
+  }
   // Sends a signal to the processes of host 2 that have this word.
   void signal_host_2(int signal, const std::string& word) const {
     const auto victims = on_host(hosts + "-2", word);
@@ -176,9 +191,11 @@ const auto kStop = [](const Scene& scene) { scene.signal_last(SIGSTOP); };
 const auto kKill = [](const Scene& scene) { scene.signal_last(SIGKILL); };
 const auto kKillStore = [](const Scene& scene) { scene.launcher.send(SIGKILL); };
 const auto kNothing = [](const Scene&) {};
+const auto kStopServer = [](const Scene& scene) { scene.signal_server(SIGSTOP); };
+const auto kKillServer = [](const Scene& scene) { scene.signal_server(SIGKILL); };
 
 TEST_F(WaitingTable, OfRanksAndTheStore) {
-  for (const char* run : {"0", "1", "2"}) std::filesystem::create_directory(folder_ / run);
+  for (const char* run : {"0", "1", "2", "3"}) std::filesystem::create_directory(folder_ / run);
   const std::string saves = "save:" + folder_.string() + "/";
   const std::vector<int> both = {0, 1}, last = {1};
   const std::string missing = "the start waits for.*missing: rank 1 \\(pid ",
@@ -191,8 +208,19 @@ TEST_F(WaitingTable, OfRanksAndTheStore) {
                     dead = "rank 1 \\(pid .* failed first: .*signal 9",
                     runs_on = "the end waits for .*rank 0 has ended.*rank 1 \\(pid",
                     stopped = "the end waits for .*rank 1 \\(pid .* is stopped",
-                    ended = "had to be stopped|could not be stopped in time", nothing;
+                    ended = "had to be stopped|could not be stopped in time",
+                    away =
+                        "start: for .* waits for server 0 to connect|"
+                        "the start waits for.*missing: server 0 \\(pid ",
+                    not_there = "server 0 has not connected within|server 0 .*did not join within",
+                    dead_server = "server 0 \\(pid .* failed first: .*signal 9", nothing;
+  const std::vector<std::string> with_server = {"--servers", "1", "--start-timeout",
+                                                text_of(limit())};
   try_all({
+      {"server stopped, start", here({"late:400"}, with_server), both, kStopServer, away,
+       not_there},
+      {"server dead, start", here({"late:400"}, with_server), both, kKillServer, nothing,
+       dead_server, 137},
       {"not started, start", here({"1=before", "stream"}, kStart), last, kNothing, missing, absent},
       {"stopped, start", here({"1=before", "stream"}, kStart), last, kStop, missing, absent},
       {"dead, start", here({"1=before", "stream"}), last, kKill, nothing, dead, 137},
@@ -212,6 +240,7 @@ TEST_F(WaitingTable, OfRanksAndTheStore) {
       {"dead, end", here({"1=idle", "brief"}), last, kKill, nothing, dead, 137},
       {"store dead, start", here({"1=before", "stream"}), last, kKillStore, nothing, nothing, 137},
       {"store dead, call", here({"stream"}), both, kKillStore, nothing, nothing, 137},
+      {"store dead, save", here({saves + "3"}), both, kKillStore, nothing, nothing, 137},
       {"store dead, end", here({"1=idle", "brief"}), last, kKillStore, nothing, nothing, 137},
   });
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
 
 namespace paceline::test {
 namespace {
@@ -129,6 +130,17 @@ TEST(CollectiveEnvironment, ASoftLimitOfDescriptorsIsRaised) {
 // More descriptors are on their way at once than the system passes of a user (ETOOMANYREFS).
 TEST(CollectiveEnvironment, RanksOfAnOrdinaryUserShareMemoryWithFewDescriptors) {
   expect_right_sums(of_an_ordinary_user(wrapped(16, -1, "ulimit -n 48", {"sums:64"})), 16);
+}
+
+// The default limit of many systems, and one that is too low for so many ranks.
+TEST(CollectiveEnvironment, At64RanksAThousandDescriptorsAreEnoughAnd64AreRefused) {
+  if (!is_nightly()) return;
+  expect_right_sums(of_an_ordinary_user(wrapped(64, -1, "ulimit -n 1024", {"sums:64"})), 64);
+  const auto refused = run(of_an_ordinary_user(wrapped(64, -1, "ulimit -n 64", {"sums:64"})));
+  EXPECT_EQ(refused.exit_code, 1) << refused.output << refused.error;
+  EXPECT_THAT(refused.output, HasSubstr(" of 64 needs ")) << refused.error;
+  EXPECT_THAT(refused.output, HasSubstr("its limit is 64 (RLIMIT_NOFILE)"));
+  EXPECT_THAT(refused.output, Not(HasSubstr("sums right")));
 }
 
 TEST(CollectiveEnvironment, AProgramThatHasUsedUpItsDescriptorsHasRightSums) {

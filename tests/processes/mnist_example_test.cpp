@@ -56,6 +56,17 @@ TEST(MnistExample, AWrongOptionIsNamedAndTheCodeIsTwo) {
   EXPECT_THAT(run.error(), HasSubstr("--epoch"));
 }
 
+TEST(MnistExample, AFileThatCannotBeWrittenAtTheEndIsNamedBeforeTheTraining) {
+  for (const char* option : {"--trace", "--save"}) {
+    Process run(paceline_run({"-n", "2"}, mnist({option, "/no/such/folder/file"})));
+    EXPECT_EQ(exit_code(run.wait(Deadline::in(60s))), 2) << option;
+    EXPECT_THAT(run.error() + run.output(),
+                testing::AllOf(HasSubstr("/no/such/folder/file"), HasSubstr("a folder that exists"),
+                               testing::Not(HasSubstr("step 30"))))
+        << option;
+  }
+}
+
 }  // namespace
 }  // namespace paceline::test
 #endif

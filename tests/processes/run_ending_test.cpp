@@ -35,11 +35,14 @@ TEST(RunEnding, ProgramsThatNeverJoinAreToldSoAtTheEnd) {
 }
 
 TEST(RunEnding, WhoLeavesByExitWhileOthersWaitIsNamedAsTheFirstFailure) {
-  const auto result =
-      run(paceline_run({"-n", "3"}, {binary("collective_worker"), "1=exit:0", "stream"}));
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, HasSubstr("paceline: rank 1 (pid "));
-  EXPECT_THAT(result.error, HasSubstr("failed first: it ended with code 0 without ending its Job"));
+  for (const char* leaves : {"1=exit:0", "1=_exit:0"}) {
+    const auto result =
+        run(paceline_run({"-n", "3"}, {binary("collective_worker"), leaves, "stream"}));
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.error, HasSubstr("paceline: rank 1 (pid "));
+    EXPECT_THAT(result.error,
+                HasSubstr("failed first: it ended with code 0 without ending its Job"));
+  }
 }
 
 TEST(RunEnding, AfterACleanSaveNobodyHadToBeStopped) {

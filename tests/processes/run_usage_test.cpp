@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 namespace {
@@ -205,6 +206,23 @@ TEST(RunUsage, AProgramThatTheKernelRefusesIsNamed) {
   EXPECT_THAT(result.error,
               HasSubstr("could not be started: cannot execute " + program + ": Exec format error"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(RunUsage, ADeletedWorkingFolderIsNamed) {
+  const TemporaryFolder folder;
+  for (const char* line : {"true", "./train", "--log-dir logs true", "--dry-run true"}) {
+    const auto result = run(
+        {.command = {"bash", "-c",
+                     fmt::format("mkdir deleted; cd deleted; rmdir ../deleted; exec {} run -n 1 {}",
+                                 binary("paceline"), line)},
+         .directory = folder.path()});
+    EXPECT_EQ(result.exit_code, 2) << line;
+    EXPECT_EQ(result.output, "") << line;
+    EXPECT_THAT(result.error, HasSubstr("the current folder cannot be used (No such file or "
+                                        "directory), since it was deleted or is not yours; change "
+                                        "into another one"))
+        << line;
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace paceline::test {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 json look_at(const std::string& job, const char* members = "ranks") {
@@ -51,6 +52,31 @@ TEST(Top, SeesTheRanksOfAJobAtWorkAndWhoHoldsTheOthersUp) {
   ASSERT_EQ(::kill(pids[1], SIGCONT), 0);
   EXPECT_THAT(state, HasSubstr("for all_reduce f32[20000] max"));
   EXPECT_EQ(ranks[1].at("operations_per_second"), 0) << "a stopped rank is seen as well";
+  launcher.send(SIGTERM);
+  EXPECT_TRUE(launcher.wait(Deadline::in(10s)));
+}
+
+TEST(Top, NamesTheRanksThatHaveNotCalledInitWhileOthersWaitForThem) {
+  Process launcher(paceline_run({"-n", "3"}, {binary("collective_worker"), "1=before", "calls:3"}));
+  ASSERT_TRUE(launcher.wait_for_output("[1] ready ", Deadline::in(10s))) << launcher.error();
+  const std::string job = variable_of(*told(launcher.output(), 1, "ready"), "PACELINE_JOB");
+  const json wanted = json::array({{{"job", job}, {"without_init", {1}}}});
+  const auto waiting = Deadline::in(20s);
+  json look;
+  do {
+    Process top({.command = {binary("paceline"), "top", "--once", "--json", "--interval", "50ms",
+                             "--job", job}});
+    top.wait(Deadline::in(20s));
+    look = json::parse(top.output());
+  } while (look.value("starting", json()) != wanted && !waiting.passed());
+  ASSERT_EQ(look.at("ranks").size(), 2U) << look;
+  EXPECT_EQ(look.value("starting", json()), wanted);
+  Process table(
+      {.command = {binary("paceline"), "top", "--once", "--interval", "50ms", "--job", job}});
+  table.wait(Deadline::in(20s));
+  EXPECT_THAT(table.output(),
+              AllOf(HasSubstr("rank 1 has not called paceline::init() on this host"),
+                    HasSubstr("for all ranks to join")));
   launcher.send(SIGTERM);
   EXPECT_TRUE(launcher.wait(Deadline::in(10s)));
 }

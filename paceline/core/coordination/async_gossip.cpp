@@ -97,6 +97,12 @@ std::optional<int> AsyncGossip<T>::unanswered() const {
 }
 
 template <typename T>
+std::optional<int> AsyncGossip<T>::partner() const {
+  const std::lock_guard lock(mutex_);
+  return partner_;
+}
+
+template <typename T>
 Actions AsyncGossip<T>::on_message(int from, const Message& message, Time) {
   const std::lock_guard lock(mutex_);
   if (message.kind == kAsk && asked_ > 0) return begin();

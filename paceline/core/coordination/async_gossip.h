@@ -16,10 +16,12 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/coordination/gossip_place.h"
+#include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/machine/machine.h"
 
 namespace paceline::coordination {
@@ -51,6 +53,8 @@ class AsyncGossip final : public machine::Machine {
   std::uint64_t sent_bytes() const;
   // A neighbour that has ended before it answered; nothing: there was none.
   std::optional<int> unanswered() const;
+  // The neighbour whose answer is outstanding.
+  std::optional<int> partner() const;
 
   // --- machine ---
 
@@ -81,6 +85,22 @@ class AsyncGossip final : public machine::Machine {
   std::uint64_t exchanges_ = 0, sent_bytes_ = 0;
   SeededNumbers numbers_;
 };
+
+// Blocks in `what` until gossip.is_quiet(), which means that this rank's partner has answered, or
+// has ended. THROWS Error: as MachineRun::wait().
+template <typename T>
+void wait_for_rest(const std::string& what, const MachineRun& run, const Communicator& group,
+                   const AsyncGossip<T>& gossip) {
+  const auto is_quiet = [&] { return gossip.is_quiet(); };
+  const auto awaited = [&] {
+    Awaited those;
+    if (const auto partner = gossip.partner()) those.is_silent(group.world_rank(*partner));
+    return those;
+  };
+  run.wait(what, is_quiet, {.are_answered = is_quiet, .awaited = awaited, .movement = [&] {
+                              return run.pieces();
+                            }});
+}
 
 extern template class AsyncGossip<float>;
 extern template class AsyncGossip<double>;

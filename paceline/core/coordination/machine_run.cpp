@@ -175,18 +175,23 @@ void MachineRun::carry_out(Message message) {
   links_.reactor->run([] {});
 }
 
-void MachineRun::wait(const char* what, const std::function<bool()>& done,
-                      std::chrono::milliseconds within) const {
-  const auto time = within.count() > 0 ? within : links_.timeout;
+void MachineRun::wait(const std::string& what, const std::function<bool()>& done,
+                      const Questions& questions) const {
+  wait_and_ask(what, done, questions);
+  if (!done()) job::check_alive(links_);
+}
+
+void MachineRun::wait_within(const char* what, const std::function<bool()>& done,
+                             std::chrono::milliseconds within) const {
   const auto is_over = [&] { return done() || links_.generation->is_failing(); };
-  const bool over = links_.reactor->drive_until(is_over, Deadline::in(time));
+  const bool over = links_.reactor->drive_until(is_over, Deadline::in(within));
   if (done()) return;
   job::check_alive(links_);
   if (over) return;
   throw Error({Fault::timed_out,
                fmt::format("{} waited {} ms for {}; a rank may be stopped or have ended its part "
                            "early: look at the other ranks' logs",
-                           name_, time.count(), what),
+                           name_, within.count(), what),
                {}});
 }
 

@@ -4,7 +4,8 @@
 //   TicketMachine machine(group.rank(), group.size(), parts);
 //   MachineRun run(group, machine);          // each rank makes one
 //   run.tell(machine.want());                // the machine hears it, and sends what it will
-//   run.wait("the next part of the epoch", [&] { return machine.is_settled(); });
+//   run.wait("Tickets::next()", [&] { return machine.is_settled(); },
+//            {.awaited = [&] { return rank_0_lacks("dealt out the next part"); }});
 //
 // Messages may have any length, and reach a peer once, in the order of their sends. The machine
 // hears on_lost of each peer that ends its run or its Job. The death of a member ends the
@@ -30,10 +31,13 @@ namespace paceline::coordination {
 
 // A wait that gets long asks its machine by these. THREAD: each is called on the one that waits.
 struct Questions {
-  std::function<void()> ask;           // has others asked whom they wait for, and returns at once
-  std::function<bool()> are_answered;  // all that were asked; cheap, and callable from any thread
+  // Has others asked whom they wait for, and returns at once.
+  std::function<void()> ask = [] {};
+  // Whether all that were asked have answered; cheap, and callable from any thread.
+  std::function<bool()> are_answered = [] { return true; };
   std::function<Awaited()> awaited;
-  std::function<std::uint64_t()> movement;  // its value changes whenever data of the wait moves
+  // Its value changes whenever data of the wait moves.
+  std::function<std::uint64_t()> movement = [] { return std::uint64_t{0}; };
 };
 
 // The machine outlives it. THREAD: every method may be called from any thread but the driver, if it
@@ -60,17 +64,20 @@ class MachineRun {
   // The same, and returns when it has heard it, and has sent what it will.
   void carry_out(machine::Message message);
 
-  // Blocks until done() is true. It is asked on several threads, so it must be cheap, and what it
-  // reads of the machine must be guarded. `what` names it in the failure. THROWS Error: timed_out
-  // after `within` (zero: the timeout of operations), or what has ended the generation.
-  void wait(const char* what, const std::function<bool()>& done,
-            std::chrono::milliseconds within = {}) const;
-  // Blocks in `what` (pull of table 'w') until is_over(), or until the generation fails, which the
-  // caller looks after. When nothing moves it asks others whom they wait for, and tells it on
-  // stderr at the stall time. THROWS Error (timed_out), with the same words, at the timeout of
-  // operations, which ends the generation for all members.
+  // Blocks in `what` (pull of table 'w') until done() is true. It is asked on several threads, so
+  // it must be cheap, and what it reads of the machine must be guarded. When nothing moves it asks
+  // others whom they wait for, and tells it on stderr at the stall time. THROWS Error: timed_out,
+  // with the same words, at the timeout of operations, which ends the generation for all members;
+  // or what has ended the generation.
+  void wait(const std::string& what, const std::function<bool()>& done,
+            const Questions& questions) const;
+  // The same, but the caller looks after a generation that fails.
   void wait_and_ask(const std::string& what, const std::function<bool()>& is_over,
                     const Questions& questions) const;
+  // A wait with a limit of its own, which is no failure of the run: nothing is told on stderr.
+  // THROWS Error: timed_out after `within`, or what has ended the generation.
+  void wait_within(const char* what, const std::function<bool()>& done,
+                   std::chrono::milliseconds within) const;
 
   // A failure that the machine has found, or a better cause of it: the end of the generation, or
   // the reason for which a lost peer hears this member no more. The machine may ask from its first

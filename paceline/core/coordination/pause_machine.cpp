@@ -67,6 +67,17 @@ std::optional<int> PauseMachine::missing() const {
   return missing_;
 }
 
+Message PauseMachine::ask_who_is_missing() {
+  const std::lock_guard lock(mutex_);
+  missing_ranks_.ask();
+  return {.kind = kWho};
+}
+
+MissingRanks PauseMachine::missing_ranks() const {
+  const std::lock_guard lock(mutex_);
+  return missing_ranks_;
+}
+
 // --- machine -------------------------------------------------------------------------------------
 
 Actions PauseMachine::on_message(int from, const Message& message, Time) {
@@ -77,7 +88,7 @@ Actions PauseMachine::on_message(int from, const Message& message, Time) {
 }
 
 Actions PauseMachine::hear(int from, const Message& message) {
-  if (from == rank_ && rank_ != 0 && message.kind <= kWait) return {Send{0, message}};
+  if (from == rank_ && rank_ != 0 && message.kind <= kWho) return {Send{0, message}};
   WireReader payload(message.payload);
   const auto sender = static_cast<std::size_t>(from);
   switch (message.kind) {
@@ -90,6 +101,8 @@ Actions PauseMachine::hear(int from, const Message& message) {
       open_.step = std::max(open_.step, payload.integer<std::int64_t>());
       return {};
     case kWait: waiting_[sender] = true; return {};
+    case kWho: return {Send{from, MissingRanks::answer(kStill, still_missing())}};
+    case kStill: missing_ranks_.hear(message); return {};
     case kCall: ++called_; return {};
     case kGo:
       ++gone_;
@@ -124,6 +137,15 @@ void PauseMachine::append_decisions(Actions& actions) {
   const auto ended = std::ranges::find(ended_, true);
   if (somebody_waits && ended != ended_.end() && !std::exchange(has_told_missing_, true))
     tell_all({.kind = kMissing, .index = static_cast<std::uint32_t>(ended - ended_.begin())});
+}
+
+// A rank comes to an open pause before it waits for others again.
+std::vector<int> PauseMachine::still_missing() const {
+  const std::vector<bool>& those = is_open_ ? here_ : waiting_;
+  std::vector<int> missing;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (!those[static_cast<std::size_t>(rank)]) missing.push_back(rank);
+  return missing;
 }
 
 Actions PauseMachine::to_all(const Message& message) const {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "paceline/core/coordination/missing_ranks.h"
 #include "paceline/core/machine/machine.h"
 
 namespace paceline::coordination {
@@ -47,11 +48,24 @@ class PauseMachine final : public machine::Machine {
   bool is_wait_over() const;
   // A rank that has ended though others wait for it. Ask for it last.
   std::optional<int> missing() const;
+  // This rank waits long. Tell it to the run: rank 0 answers for whom, see missing_ranks().
+  machine::Message ask_who_is_missing();
+  MissingRanks missing_ranks() const;
 
   // --- machine ---
 
-  // A rank tells itself the first three, and passes them on to rank 0.
-  enum Kind : std::uint32_t { kAsk = 1, kHere, kWait, kCall, kGo, kWaitOver, kMissing };
+  // A rank tells itself the first four, and passes them on to rank 0. kStill answers kWho.
+  enum Kind : std::uint32_t {
+    kAsk = 1,
+    kHere,
+    kWait,
+    kWho,
+    kCall,
+    kGo,
+    kWaitOver,
+    kMissing,
+    kStill
+  };
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override;
   machine::Actions on_timer(std::uint32_t, machine::Time) override { return {}; }
@@ -60,6 +74,7 @@ class PauseMachine final : public machine::Machine {
  private:
   machine::Actions hear(int from, const machine::Message& message);
   machine::Actions to_all(const machine::Message& message) const;
+  std::vector<int> still_missing() const;
   void append_decisions(machine::Actions& actions);
 
   const int rank_, ranks_;
@@ -68,6 +83,7 @@ class PauseMachine final : public machine::Machine {
   Pause pause_;                                                 // the last that is gone
   std::uint32_t waits_ = 0, waits_over_ = 0;
   std::optional<int> missing_;
+  MissingRanks missing_ranks_;
 
   // --- on rank 0 ---
   bool is_open_ = false;  // a pause is called, and not all have come

@@ -35,8 +35,9 @@ class PausePoint {
 
  private:
   Pause come(std::int64_t step);
+  // Blocks in `what` until done(), for those that have not `lacking`.
   template <typename Done>
-  void wait(const char* what, const Done& done);
+  void wait(const char* what, const char* lacking, const Done& done);
 
   Communicator& group_;
   PauseMachine machine_;

@@ -290,8 +290,9 @@ class Joining {
     while (linked_ < members_ - 1) {
       if (deadline_.passed())
         throw Error({Fault::timed_out,
-                     fmt::format("{} have not connected{}{}", names_of(missing()),
-                                 start_limit(environment_), acceptor_.crowd()),
+                     fmt::format("{} {} not connected{}{}", names_of(missing()),
+                                 missing().size() == 1 ? "has" : "have", start_limit(environment_),
+                                 acceptor_.crowd()),
                      missing()});
       heed_ends(Deadline::in(Clock::duration::zero()));
       poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));

@@ -23,9 +23,19 @@ void AdmmMaster::receive(int worker, std::vector<double> contribution) {
 }
 
 bool AdmmMaster::can_update() const {
-  for (std::size_t i = 0; i < ages_.size(); ++i)
-    if (!has_arrived_[i] && ages_[i] >= pace_.delay - 1) return false;
-  return std::ranges::count(has_arrived_, true) >= pace_.barrier;
+  return awaited().empty();
+}
+
+// Those who would miss an update too many come first: the barrier may have enough without others.
+std::vector<int> AdmmMaster::awaited() const {
+  std::vector<int> late, missing;
+  for (std::size_t i = 0; i < ages_.size(); ++i) {
+    if (has_arrived_[i]) continue;
+    missing.push_back(static_cast<int>(i));
+    if (ages_[i] >= pace_.delay - 1) late.push_back(static_cast<int>(i));
+  }
+  const bool are_enough = std::ranges::count(has_arrived_, true) >= pace_.barrier;
+  return are_enough || !late.empty() ? late : missing;
 }
 
 std::vector<int> AdmmMaster::update() {

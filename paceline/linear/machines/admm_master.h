@@ -31,6 +31,8 @@ class AdmmMaster {
   // REQUIRES: the worker waits for z, and the vector is as wide as z.
   void receive(int worker, std::vector<double> contribution);
   bool can_update() const;
+  // The workers without whose contributions it cannot update.
+  std::vector<int> awaited() const;
   // Makes the next z; returns the workers to which it goes. The sum is taken by the balanced tree
   // in the order of the workers, so that with a barrier of all workers z has the bits of ADMM with
   // an all_reduce. REQUIRES: can_update().

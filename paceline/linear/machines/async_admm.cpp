@@ -72,6 +72,17 @@ std::optional<AdmmMaster> AsyncAdmm::master() const {
   return master_;
 }
 
+Message AsyncAdmm::ask_who_is_missing() {
+  const std::lock_guard lock(mutex_);
+  missing_ranks_.ask();
+  return {.kind = kWho};
+}
+
+coordination::MissingRanks AsyncAdmm::missing_ranks() const {
+  const std::lock_guard lock(mutex_);
+  return missing_ranks_;
+}
+
 Actions AsyncAdmm::on_message(int from, const Message& message, Time) {
   const std::lock_guard lock(mutex_);
   switch (message.kind) {
@@ -86,6 +97,8 @@ Actions AsyncAdmm::on_message(int from, const Message& message, Time) {
     case kEndAndCommon: next_ = weights_of_payload(message); [[fallthrough]];
     case kEnd: ends_[message.index] = weights_of_payload(message); return {};
     case kLost: lost_ = static_cast<int>(message.index); return {};
+    case kWho: return master_ ? say_who_is_missing(from) : Actions{Send{0, message}};
+    case kStill: missing_ranks_.hear(message); return {};
     default: return {};
   }
 }
@@ -96,6 +109,12 @@ Actions AsyncAdmm::arrive(int from, const Message& message) {
   if (contribution.size() != master_->width()) return give_up(from);  // its data have another width
   master_->receive(from, std::move(contribution));
   return update_while_possible();
+}
+
+// A round begins with rank 0, which may still be elsewhere.
+Actions AsyncAdmm::say_who_is_missing(int to) const {
+  const std::vector<int> missing = updates_left_ > 0 ? master_->awaited() : std::vector<int>{0};
+  return {Send{to, coordination::MissingRanks::answer(kStill, missing)}};
 }
 
 Actions AsyncAdmm::update_while_possible() {

@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "paceline/core/coordination/missing_ranks.h"
 #include "paceline/core/machine/machine.h"
 #include "paceline/linear/machines/admm_master.h"
 
@@ -44,6 +45,9 @@ class AsyncAdmm final : public machine::Machine {
 
   std::vector<double> common() const;  // z at the end of the last round
   std::optional<int> lost() const;     // the rank for whose loss the run has ended
+  // This rank waits long. Tell it to the run: rank 0 answers for whom, see missing_ranks().
+  machine::Message ask_who_is_missing();
+  coordination::MissingRanks missing_ranks() const;
   // On rank 0: a copy of its state; nothing elsewhere.
   std::optional<AdmmMaster> master() const;
 
@@ -51,7 +55,7 @@ class AsyncAdmm final : public machine::Machine {
 
   // kBegin and kContribute come from the rank itself. kCommon carries a z to go on with, kEnd the
   // last z of a round, kEndAndCommon both, with the round in `index`; kLost the rank that is lost,
-  // in `index`.
+  // in `index`. kStill answers kWho, which a rank tells itself first.
   enum Kind : std::uint32_t {
     kBegin = 1,
     kContribute,
@@ -59,7 +63,9 @@ class AsyncAdmm final : public machine::Machine {
     kCommon,
     kEnd,
     kEndAndCommon,
-    kLost
+    kLost,
+    kWho,
+    kStill
   };
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override;
@@ -71,6 +77,7 @@ class AsyncAdmm final : public machine::Machine {
   machine::Actions update_while_possible();
   machine::Actions end_round(std::span<const int> arrived);
   machine::Actions give_up(int lost);
+  machine::Actions say_who_is_missing(int to) const;
   bool has_end() const { return ends_.contains(rounds_taken_); }
 
   const int rank_, ranks_;
@@ -83,6 +90,7 @@ class AsyncAdmm final : public machine::Machine {
   std::map<std::uint32_t, std::vector<double>> ends_;  // last z of rounds that it has not taken yet
   std::uint32_t rounds_taken_ = 0;
   std::optional<int> lost_;
+  coordination::MissingRanks missing_ranks_;
   // The master.
   std::optional<AdmmMaster> master_;
   std::uint32_t rounds_begun_ = 0;

@@ -65,8 +65,15 @@ class AsyncAdmmSolver final : public Solver {
  private:
   // The common weights to go on with; nothing at the end of the round.
   std::optional<std::vector<double>> next() {
-    run_.wait("common weights of asynchronous ADMM", [this] { return machine_.is_settled(); });
+    run_.wait(
+        "a round of asynchronous ADMM", [this] { return machine_.is_settled(); },
+        {.ask = [this] { run_.tell(machine_.ask_who_is_missing()); },
+         .are_answered = [this] { return machine_.missing_ranks().are_known(); },
+         .awaited =
+             [this] { return machine_.missing_ranks().awaited(group_, "brought its solution"); },
+         .movement = [this] { return run_.pieces(); }});
     if (const auto lost = machine_.lost()) {
+      job::check_alive(run_.links());
       const int rank = group_.world_rank(*lost);
       throw Error({Fault::peer_lost,
                    fmt::format("rank {} has ended asynchronous ADMM while others go on; all ranks "

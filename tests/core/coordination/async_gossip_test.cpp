@@ -13,6 +13,7 @@
 #include "paceline/core/coordination/machine_run.h"
 #include "paceline/core/machine/virtual_network.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/core/coordination/long_waits.h"
 #include "tests/core/coordination/rings.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
@@ -311,10 +312,10 @@ TEST(AsyncGossip, OnLinksRanksThatTrainMixTheirVectorsAndKeepTheSum) {
         gossip.add(update);
         run.tell(gossip.ask());
         if (step % 5 != 0) continue;
-        run.wait(
+        run.wait_within(
             "quiet", [&] { return gossip.is_quiet(); }, 20s);
       }
-      run.wait(
+      run.wait_within(
           "quiet", [&] { return gossip.is_quiet(); }, 20s);
       world.barrier().wait();
       EXPECT_FALSE(gossip.unanswered());
@@ -325,6 +326,29 @@ TEST(AsyncGossip, OnLinksRanksThatTrainMixTheirVectorsAndKeepTheSum) {
       EXPECT_GE(gossip.exchanges(), world.rank() % 2 == 0 ? 3u : 0u);
     });
   }
+}
+
+TEST(AsyncGossip, WhoWaitsForRestNamesThePartnerThatDoesNotAnswer) {
+  std::atomic<bool> is_mute = false;
+  std::latch is_over(1);
+  const LongWaits said = long_waits(2, is_mute, [&](Job& job) {
+    const auto places = gossip_places(ring(2)).value();
+    const auto backwards = job.world().split(0, -job.rank());
+    const auto own = static_cast<std::size_t>(backwards->rank());
+    AsyncGossip<double> gossip(places[own], Values(10), 1);
+    MachineRun run(*backwards, gossip);
+    if (job.rank() == 0) return is_over.wait();
+    is_mute = true;
+    run.tell(gossip.ask());
+    try {
+      wait_for_rest("the end", run, *backwards, gossip);
+    } catch (const Error&) {
+      is_over.count_down();
+      throw;
+    }
+  });
+  expect_told(said, 1, "the end for rank 0, which does not answer");
+  EXPECT_EQ(said.blamed[1], std::vector{0});
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ void expect_echo(MachineRun& run, EchoOfRun& echo, int from, std::size_t bytes) 
   const auto sent = noise(bytes, bytes);
   const int before = echo.answers;
   run.tell({.kind = 1, .index = static_cast<std::uint32_t>(from), .payload = sent});
-  run.wait(
+  run.wait_within(
       "an echo", [&] { return echo.answers > before; }, 20s);
   EXPECT_TRUE(echo.answer == sent) << bytes << " bytes";
   EXPECT_EQ(echo.from_, from);
@@ -110,7 +110,7 @@ TEST(MachineRun, AfterItsEndTheOthersHearThatThisRankIsLostAndWhatTheySendIsThro
       } else {
         for (int i = 0; i < 20; ++i)
           run->tell({.kind = 1, .index = 2, .payload = noise(1 << 20, 1)});
-        run->wait(
+        run->wait_within(
             "the loss", [&] { return echo.lost == 4U; }, 20s);
         expect_echo(*run, echo, 1 - job.rank(), 100);
       }
@@ -130,7 +130,7 @@ TEST(MachineRun, TheLossOfARankFailsThoseWhoWait) {
     all_are_ready.arrive_and_wait();
     if (job.rank() == 2) return life.end(job);
     try {
-      run.wait(
+      run.wait_within(
           "what never comes", [] { return false; }, 20s);
       ADD_FAILURE() << "it ended";
     } catch (const Error& error) {
@@ -144,7 +144,7 @@ TEST(MachineRun, AWaitThatLastsTooLongNamesWhatItWaitedFor) {
     EchoOfRun echo(0);
     MachineRun run(job.world(), echo);
     try {
-      run.wait(
+      run.wait_within(
           "rain", [] { return false; }, 1ms);
       ADD_FAILURE() << "it ended";
     } catch (const Error& error) {

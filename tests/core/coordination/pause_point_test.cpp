@@ -1,5 +1,6 @@
 #include "paceline/core/coordination/pause_point.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "tests/core/collective/worlds.h"
+#include "tests/core/coordination/long_waits.h"
 
 namespace paceline::coordination::testing {
 namespace {
@@ -64,6 +66,56 @@ TEST(PausePoint, ARankThatEndsWithoutAWaitIsNamedToThoseWhoWait) {
     }
     job.world().barrier().wait();
   });
+}
+
+// Rank 2 goes its own way, until all others have failed.
+LongWaits others_wait(std::atomic<bool>& is_mute,
+                      const std::function<void(PausePoint&, int)>& wait) {
+  std::latch others(2);
+  return long_waits(3, is_mute, [&](Job& job) {
+    PausePoint pauses(job.world());
+    job.world().barrier().wait();
+    if (job.rank() == 2) return others.wait();
+    try {
+      wait(pauses, job.rank());
+    } catch (const Error&) {
+      others.count_down();
+      throw;
+    }
+  });
+}
+
+TEST(PausePoint, WhoeverWaitsNamesTheRankThatDoesNotComeThoughRank0AloneKnowsIt) {
+  const auto save = [](PausePoint& pauses, int) { std::ignore = pauses.call(1, 7); };
+  const auto end = [](PausePoint& pauses, int) { std::ignore = pauses.wait_for_pause(7); };
+  const std::string come =
+      "not stood still for it (it may be in an operation that all ranks make: "
+      "call Checkpoints::wait_for_all_ranks() before it)";
+  for (const auto& [wait, waits] :
+       {std::pair<std::function<void(PausePoint&, int)>, std::string>(
+            save, "a save of all ranks for rank 2, which has " + come),
+        {end, "the end of all ranks' steps for rank 2, which has not ended its own"}}) {
+    std::atomic<bool> never = false;
+    const LongWaits said = others_wait(never, wait);
+    for (const int rank : {0, 1}) {
+      const std::string line = fmt::format("stall: for 0.05 s rank {} waits in {}\n", rank, waits);
+      EXPECT_THAT(said.lines, ::testing::HasSubstr(line));
+      const auto own = static_cast<std::size_t>(rank);
+      EXPECT_THAT(said.failures[own], ::testing::HasSubstr(" waits in " + waits));
+      EXPECT_EQ(said.blamed[own], std::vector{2});
+    }
+  }
+}
+
+TEST(PausePoint, IfRank0DoesNotSayWhoIsMissingItIsNamedItself) {
+  std::atomic<bool> is_mute = false;
+  const LongWaits said = others_wait(is_mute, [&](PausePoint& pauses, int rank) {
+    if (rank == 1) is_mute = true;
+    std::ignore = pauses.wait_for_pause(7);
+  });
+  EXPECT_THAT(said.lines,
+              ::testing::HasSubstr("stall: for 0.05 s rank 1 waits in the end of all ranks' steps "
+                                   "for rank 0, which does not answer\n"));
 }
 
 }  // namespace

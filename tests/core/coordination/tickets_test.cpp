@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/core/collective/worlds.h"
+#include "tests/core/coordination/long_waits.h"
 
 namespace paceline::coordination::testing {
 namespace {
@@ -65,6 +66,27 @@ TEST(Tickets, OneRankTakesAllPartsInTheirOrder) {
     EXPECT_EQ(tickets.next(), 0);
     EXPECT_THROW(Tickets(job.world(), -1), Error);
   });
+}
+
+TEST(Tickets, WhoWaitsForAPartNamesRank0WhichDealsThemOut) {
+  std::atomic<bool> is_mute = false;
+  std::latch is_over(1);
+  const LongWaits said = long_waits(2, is_mute, [&](Job& job) {
+    Tickets tickets(job.world(), 100);
+    if (job.rank() == 0) return is_over.wait();
+    std::ignore = tickets.next();
+    is_mute = true;
+    try {
+      while (tickets.next()) {
+      }
+    } catch (const Error&) {
+      is_over.count_down();
+      throw;
+    }
+  });
+  expect_told(said, 1,
+              "Tickets::next() for rank 0, which has not dealt out the next part of epoch 0");
+  EXPECT_EQ(said.blamed[1], std::vector{0});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Waits for servers on real links: whom the lines and the failures name (MachineRun::wait_and_ask).
+// Waits for servers on real links: whom the lines and the failures name (MachineRun::wait_and_ask),
+// of sparse tables and of LbfgsOnServers too.
 // Also covers paceline/core/server/made_tables.cpp.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,8 +9,10 @@
 #include <latch>
 
 #include "paceline/core/membership/generation/generation_frames.h"
+#include "paceline/core/server/lbfgs_on_servers.h"
 #include "paceline/core/server/serve.h"
 #include "paceline/core/server/server_table.h"
+#include "paceline/core/server/sparse_table.h"
 #include "tests/support/local_world.h"
 
 namespace paceline::server {
@@ -105,6 +108,64 @@ TEST(Waiting, WhoeverEndsATableAmongRanksNamesThoseThatHaveNotEndedIt) {
       "bsp", [](HeldTable& table, Buffer) { table.reset(); }, TableMembers::of_ranks(2));
   EXPECT_THAT(waited.lines, HasSubstr("stall: for 0.05 s rank 0 waits in the end of table 'w' for "
                                       "rank 1, which has not ended it\n"));
+}
+
+// One rank waits in what `make` returns, and the other comes when that has failed.
+SaidOfWait wait_in_job(int waiter, const std::function<std::function<void()>(Job&)>& make) {
+  const LocalWorldOptions options = {.servers = 2, .operation_timeout = 400ms, .stall_time = 50ms};
+  std::latch over(1);
+  SaidOfWait waited;
+  testing::internal::CaptureStderr();
+  test::run_ranks(2, options, [&](Job& job) {
+    failure_text([&] {
+      if (job.role() == Role::server) return serve(job);
+      const auto wait = make(job);
+      job.world().barrier().wait();
+      if (job.rank() != waiter) return over.wait();
+      waited.failure = failure_text(wait);
+      over.count_down();
+    });
+  });
+  waited.lines = testing::internal::GetCapturedStderr();
+  return waited;
+}
+
+TEST(Waiting, SparseTablesNameTheWorkerThatIsBehind) {
+  const std::vector<std::int64_t> ids = {3, 5};
+  std::vector<float> rows(4);
+  using Calls = std::function<void(SparseTable&)>;
+  const auto push = [&](SparseTable& table) { table.push(ids, const_buffer_of(rows)).wait(); };
+  const auto pull = [&](SparseTable& table) {
+    table.push(ids, const_buffer_of(rows));
+    table.pull(ids, buffer_of(rows)).wait();
+  };
+  for (const auto& [what, calls] :
+       {std::pair("push", Calls(push)), std::pair("pull", Calls(pull))}) {
+    const SaidOfWait waited = wait_in_job(0, [&, calls = calls](Job& job) {
+      const auto table =
+          std::make_shared<SparseTable>(job, SparseTableSpec{.name = "rows", .width = 2});
+      return [table, calls] { calls(*table); };
+    });
+    const std::string waits = fmt::format(
+        "rank 0 waits in {} of sparse table 'rows' for rank 1, which has not pushed at clock 0",
+        what);
+    EXPECT_THAT(waited.lines, HasSubstr("paceline: stall: for 0.05 s " + waits + "\n"));
+    EXPECT_THAT(waited.failure, HasSubstr("timed out: "));
+    EXPECT_THAT(waited.failure, HasSubstr("deadline: " + waits + "; "));
+  }
+}
+
+TEST(Waiting, AnIterationOnServersNamesTheRankThatLeadsIt) {
+  const SaidOfWait waited = wait_in_job(1, [](Job& job) {
+    std::vector<float> first(8);
+    const auto lbfgs = std::make_shared<LbfgsOnServers>(
+        job, LbfgsSettings{.elements = first.size(), .samples = 100}, const_buffer_of(first));
+    return [lbfgs] { lbfgs->iterate([](const PortionWork&) { return 1.0; }); };
+  });
+  const std::string waits =
+      "rank 1 waits in an iteration of 'sandblaster' for rank 0, which has not ended iteration 1";
+  EXPECT_THAT(waited.lines, HasSubstr("paceline: stall: for 0.05 s " + waits + "\n"));
+  EXPECT_THAT(waited.failure, HasSubstr("deadline: " + waits + "; "));
 }
 
 // A link over a network that has become slow: messages of machines do not arrive any more, while

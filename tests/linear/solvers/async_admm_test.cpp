@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <array>
+#include <latch>
 #include <mutex>
 
 #include "paceline/linear.h"
@@ -63,6 +65,43 @@ TEST(AsyncAdmmSolver, ARankThatEndsEarlyIsNamedByAllOthers) {
     EXPECT_EQ(failure.fault, Fault::peer_lost);
     EXPECT_EQ(failure.ranks, std::vector<int>{2});
     EXPECT_THAT(failure.what, HasSubstr("rank 2 has ended asynchronous ADMM"));
+  }
+}
+
+TEST(AsyncAdmmSolver, WhoeverWaitsNamesTheRankThatBringsNothing) {
+  const test::LinearCase one_case = few_samples();
+  std::latch all_have_ended(3), others_have_ended(2);
+  std::array<Failure, 3> failures;
+  const LocalWorldOptions options = {.operation_timeout = std::chrono::milliseconds(400),
+                                     .stall_time = std::chrono::milliseconds(50)};
+  ::testing::internal::CaptureStderr();
+  test::run_ranks(3, options, [&](Job& job) {
+    auto one = make_solver(parse_solver("async_admm:barrier=3,passes=3").value(),
+                           {.problem = one_case.problem,
+                            .samples = one_case.samples,
+                            .group = job.world(),
+                            .seed = 5});
+    if (job.rank() == 2) {
+      others_have_ended.wait();
+    } else {
+      try {
+        one->round();
+      } catch (const Error& error) {
+        failures.at(static_cast<std::size_t>(job.rank())) = error.failure();
+      }
+      others_have_ended.count_down();
+    }
+    all_have_ended.arrive_and_wait();
+  });
+  const std::string lines = ::testing::internal::GetCapturedStderr();
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(lines, HasSubstr(fmt::format("stall: for 0.05 s rank {} waits in a round of "
+                                             "asynchronous ADMM for rank 2, which has not brought "
+                                             "its solution\n",
+                                             rank)));
+    const Failure& failure = failures.at(static_cast<std::size_t>(rank));
+    EXPECT_EQ(failure.fault, Fault::timed_out);
+    EXPECT_EQ(failure.ranks, std::vector<int>{2}) << failure.what;
   }
 }
 

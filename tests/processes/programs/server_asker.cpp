@@ -97,7 +97,9 @@ int work(Job& job) {
   }
   paceline::coordination::MachineRun run(job, paceline::server::kRegisterGroup, members, asker);
   run.tell({.kind = kNames, .payload = servers.bytes()});
-  run.wait("answers of all servers", [&] { return asker.answers == job.servers(); });
+  run.wait_within(
+      "answers of all servers", [&] { return asker.answers == job.servers(); },
+      std::chrono::minutes(1));
   const paceline::job::MapWatch watch(job, [&](paceline::Bytes map) { run.tell(names_in(map)); });
   say(fmt::format("ready {}", ::getpid()));
   // Each sum takes so long that the ranks look at all else that comes, too.

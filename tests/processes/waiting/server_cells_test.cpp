@@ -1,5 +1,6 @@
 // Waits of tables and sums on servers: {rank, server} x {stopped, dead, cut off} x {push, pull,
-// save, end}, and the making of a table and sums besides.
+// save, end}, and the making of a table and sums besides. A server that is not started has no cell
+// here, since the job has not begun: HangingSsh (tests/processes/run_start_test.cpp) shows it.
 #include "tests/processes/waiting/cells.h"
 #include "tests/support/several_hosts.h"
 

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
+
+#include "paceline/core/membership/handshake/member_name.h"
 
 namespace paceline::cli {
 namespace {
@@ -12,6 +16,7 @@ namespace {
 using observe::HostRank;
 
 constexpr double kNanosecondsInSecond = 1e9;
+constexpr std::string_view kStart = "all ranks to join";  // what joining.cpp waits for
 
 bool is_same(const HostRank& a, const HostRank& b) {
   return a.pid == b.pid && a.status.server == b.status.server && a.status.rank == b.status.rank &&
@@ -30,6 +35,26 @@ std::string members_here(const std::vector<HostRank>& all, const HostRank& of) {
   std::string text = fmt::format("{} of {} ranks", ranks, of.status.world_size);
   if (servers > 0) text += fmt::format(" and {} server{}", servers, servers == 1 ? "" : "s");
   return text;
+}
+
+// The ranks of that job that have no page on this host though others wait here for the start.
+std::vector<int> without_init(const std::vector<HostRank>& all, const HostRank& of) {
+  bool is_starting = false;
+  std::set<int> here;
+  for (const HostRank& one : all) {
+    if (one.status.job != of.status.job) continue;
+    is_starting = is_starting || (one.status.waiting_since_ns != 0 &&
+                                  std::string_view(one.status.waits_for.data()) == kStart);
+    if (!is_server(one)) here.insert(one.status.rank);
+  }
+  std::vector<int> missing;
+  for (int rank = 0; is_starting && rank < of.status.world_size; ++rank)
+    if (!here.contains(rank)) missing.push_back(rank);
+  return missing;
+}
+
+bool is_first_of_job(const std::vector<HostRank>& all, std::size_t i) {
+  return i == 0 || all[i - 1].status.job != all[i].status.job;
 }
 
 // The seconds waited up to now, including a wait that has not ended.
@@ -140,9 +165,15 @@ std::string ranks_table(const Look& before, const Look& now, std::size_t columns
   for (std::size_t i = 0; i < now.ranks.size(); ++i) {
     const HostRank& rank = now.ranks[i];
     const auto& status = rank.status;
-    if (i == 0 || now.ranks[i - 1].status.job != status.job) {
+    if (is_first_of_job(now.ranks, i)) {
       line(fmt::format("{}job {}, generation {}: {} on this host", i == 0 ? "" : " ",
                        status.job.data(), status.generation, members_here(now.ranks, rank)));
+      if (const auto missing = without_init(now.ranks, rank); !missing.empty())
+        line(
+            fmt::format("  {} {} not called paceline::init() on this host: still loading, stuck, "
+                        "or on another host",
+                        membership::member_names(missing, status.world_size),
+                        missing.size() == 1 ? "has" : "have"));
       line(
           "  RANK      PID   CPU   MEMORY    STEP  STEPS/S  SAMPLES/S      LOSS   OPS/S  WAITS  "
           "STATE");
@@ -160,9 +191,14 @@ std::string ranks_table(const Look& before, const Look& now, std::size_t columns
 
 std::string ranks_json(const Look& before, const Look& now) {
   const auto rate = rates(before, now);
-  auto ranks = nlohmann::ordered_json::array(), servers = ranks;
+  auto ranks = nlohmann::ordered_json::array(), servers = ranks, starting = ranks;
   for (std::size_t i = 0; i < now.ranks.size(); ++i) {
     const auto& [pid, status, cpu_seconds, memory_bytes, stopped] = now.ranks[i];
+    if (is_first_of_job(now.ranks, i)) {
+      const auto missing = without_init(now.ranks, now.ranks[i]);
+      if (!missing.empty())
+        starting.push_back({{"job", status.job.data()}, {"without_init", missing}});
+    }
     if (is_server(now.ranks[i])) {
       servers.push_back({{"job", status.job.data()},
                          {"generation", status.generation},
@@ -202,6 +238,7 @@ std::string ranks_json(const Look& before, const Look& now) {
   }
   nlohmann::ordered_json look = {{"ranks", ranks}};
   if (!servers.empty()) look["servers"] = servers;
+  if (!starting.empty()) look["starting"] = starting;
   return look.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -33,7 +33,8 @@ std::vector<RankRates> rates(const Look& before, const Look& now);
 std::string state_of(const observe::HostRank& rank, std::int64_t now_ns, const RankRates& rates);
 
 // A line for each rank and server under a line for each job; no line is longer than `columns`
-// characters. The slowest rank of a job, for which the others wait, is marked.
+// characters. The slowest rank of a job, for which the others wait, is marked; while others wait
+// for its start, those are named that have not called init().
 std::string ranks_table(const Look& before, const Look& now, std::size_t columns);
 std::string ranks_json(const Look& before, const Look& now);  // one line
 

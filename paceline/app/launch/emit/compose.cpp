@@ -55,6 +55,7 @@ Json service(const RunPlan& plan, int node) {
 std::string write_compose(const RunPlan& plan) {
   std::string text =
       "# Written by `paceline run --emit compose`. Start it with: docker compose -f FILE up\n";
+  text += note_on_logs(plan);
   Json file = Json::object();
   for (int node = 0; node < plan.nodes; ++node)
     file["services"][service_name(node)] = service(plan, node);

@@ -99,6 +99,7 @@ Json object(const RunPlan& plan, const char* version, const char* kind, Json spe
 std::string heading(const RunPlan& plan, const std::string& target) {
   std::string text = fmt::format(
       "# Written by `paceline run --emit {}`. Start it with: kubectl apply -f FILE\n", target);
+  text += note_on_logs(plan);
   if (has_secret(plan)) {
     text += fmt::format(
         "# Once, the run's secret, which pods see as a file of mode 0400 (256):\n"

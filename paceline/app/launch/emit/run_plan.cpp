@@ -1,5 +1,9 @@
 #include "paceline/app/launch/emit/run_plan.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace paceline::launch {
 
 std::vector<std::string> launcher_words(const RunPlan& plan, const NodePlace& place) {
@@ -18,6 +22,13 @@ std::vector<std::string> launcher_words(const RunPlan& plan, const NodePlace& pl
   words.insert(words.end(), plan.options.begin(), plan.options.end());
   words.emplace_back("--");
   return words;
+}
+
+std::string note_on_logs(const RunPlan& plan) {
+  const auto option = std::ranges::find(plan.options, "--log-dir");
+  if (option == plan.options.end() || option + 1 == plan.options.end()) return {};
+  return fmt::format("# The lines of rank N, of the newest start: {}/latest/rank_N.log\n",
+                     *(option + 1));
 }
 
 const std::vector<Target>& targets() {

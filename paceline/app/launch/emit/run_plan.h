@@ -43,6 +43,9 @@ struct NodePlace {
 // is one node. The command is to follow.
 std::vector<std::string> launcher_words(const RunPlan& plan, const NodePlace& place);
 
+// The line of a manifest that says where the lines of the ranks are (--log-dir); empty: in no file.
+std::string note_on_logs(const RunPlan& plan);
+
 // The systems whose manifests `paceline run --emit` writes, as a table. Each file of this folder
 // that is called like a target defines its entry.
 struct Target {

@@ -31,11 +31,12 @@ std::string heading(const RunPlan& plan) {
       "the "
       "program is to\n"
       "# run, which all nodes see under one path, as they do Paceline and the program.\n"
+      "{3}"
       "#SBATCH --job-name={0}\n"
       "#SBATCH --nodes={1}\n"
       "#SBATCH --ntasks-per-node=1\n"
       "#SBATCH --cpus-per-task={2}\n",
-      plan.name, plan.nodes, plan.processes);
+      plan.name, plan.nodes, plan.processes, note_on_logs(plan));
   if (plan.devices > 0) text += fmt::format("#SBATCH --gpus-per-node={}\n", plan.devices);
   if (plan.timeout) text += fmt::format("#SBATCH --time={}\n", time_limit(plan));
   text += fmt::format(

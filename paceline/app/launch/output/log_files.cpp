@@ -11,8 +11,10 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
+#include <tuple>
 #include <utility>
 
+#include "paceline/app/launch/process/program.h"
 #include "paceline/core/base/number.h"
 
 namespace paceline::launch {
@@ -54,6 +56,7 @@ LogFiles::LogFiles(LogOptions options, int ranks)
       ranks_(ranks),
       start_(fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)))) {
   if (options_.folder.empty()) return;
+  if (!options_.folder.starts_with('/')) std::ignore = current_folder().value();
   std::error_code error;
   std::filesystem::create_directories(options_.folder, error);
   if (error || ::access(options_.folder.c_str(), W_OK) != 0) {
@@ -62,22 +65,27 @@ LogFiles::LogFiles(LogOptions options, int ranks)
   }
 }
 
-// Another run may have begun in the same second.
 void LogFiles::begin(int generation) {
   if (options_.folder.empty()) return;
+  const bool is_first = here_.empty();
   files_.clear();
   launchers_ = {};
-  const std::string name = fmt::format("{}.{}", start_, generation);
-  std::string own = name;
-  for (int twin = 2; ::mkdir(fmt::format("{}/{}", options_.folder, own).c_str(), 0777) != 0;
-       ++twin) {
-    if (errno != EEXIST)
-      throw Error(
-          io_failure(fmt::format("--log-dir: cannot make {}/{}", options_.folder, own), errno));
-    own = fmt::format("{}-{}", name, twin);
+  const int error = make_folder(generation);
+  has_folder_ = error == 0;
+  if (has_folder_) return lead_to(here_.substr(options_.folder.size() + 1));
+  if (is_first) throw Error(io_failure(fmt::format("--log-dir: cannot make {}", here_), error));
+  tell(here_, error);
+}
+
+// Another run may have begun in the same second. Returns errno.
+int LogFiles::make_folder(int generation) {
+  const std::string name = fmt::format("{}/{}.{}", options_.folder, start_, generation);
+  here_ = name;
+  for (int twin = 2; ::mkdir(here_.c_str(), 0777) != 0; ++twin) {
+    if (errno != EEXIST) return errno;
+    here_ = fmt::format("{}-{}", name, twin);
   }
-  here_ = fmt::format("{}/{}", options_.folder, own);
-  lead_to(own);
+  return 0;
 }
 
 // A link is replaced as a whole, so that `latest` is there at any time.
@@ -100,7 +108,7 @@ bool LogFiles::wants(int rank, bool error) const {
 
 bool LogFiles::have_everything() const {
   const bool all = options_.tees.is_everything() || options_.redirects.is_everything();
-  return !options_.folder.empty() && all && !launchers_.is_lost &&
+  return has_folder_ && all && !launchers_.is_lost &&
          std::ranges::none_of(files_, [](const auto& file) { return file.second.is_lost; });
 }
 
@@ -125,10 +133,15 @@ std::string LogFiles::take_troubles() {
 
 // A full disk must not end the training.
 std::string_view LogFiles::append(File& file, const std::string& path, std::string_view text) {
-  if (file.is_lost) return text;
+  if (file.is_lost || !has_folder_) return text;
   if (!file.descriptor.is_open()) {
     file.descriptor = transport::FileDescriptor(
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+    if (!file.descriptor.is_open()) {
+      file.is_lost = true;
+      tell(path, errno);
+      return text;
+    }
   }
   std::string_view left = text;
   while (!left.empty()) {

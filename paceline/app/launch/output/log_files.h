@@ -41,7 +41,8 @@ class LogFiles {
   // Makes the folder. THROWS Error (misuse) when it cannot be written.
   explicit LogFiles(LogOptions options, int ranks = INT_MAX);
 
-  // A generation begins, in a new folder. THROWS Error (io): it cannot be made.
+  // A generation begins, in a new folder. THROWS Error (io): the first one cannot be made. Later on
+  // that is told, and all lines come back: a restart goes on without its files.
   void begin(int generation);
 
   // Whether the masks let the terminal have the stream.
@@ -69,6 +70,7 @@ class LogFiles {
   };
   bool wants(int rank, bool error) const;
   std::string_view append(File& file, const std::string& path, std::string_view text);
+  int make_folder(int generation);
   void lead_to(const std::string& name);
   void tell(const std::string& path, int error);
 
@@ -76,6 +78,7 @@ class LogFiles {
   const int ranks_;
   const std::string start_;
   std::string here_, troubles_;
+  bool has_folder_ = false;  // of the present generation
   std::map<int, File> files_;
   File launchers_;
 };

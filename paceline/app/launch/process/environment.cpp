@@ -156,7 +156,9 @@ Environment worker_environment(const Environment& inherited, const JobVariables&
     const int share = job.usable_cores / place.local_world_size, own = place.processors.count();
     result.set("OMP_NUM_THREADS", std::max(1, own > 0 ? std::min(share, own) : share));
   }
-  if (!result.has("PYTHONUNBUFFERED")) result.set("PYTHONUNBUFFERED", 1);
+  const bool python_is_told =  // also by an empty value: it writes with a buffer then
+      std::ranges::find(inherited, "PYTHONUNBUFFERED", name_in) != inherited.end();
+  if (!python_is_told) result.set("PYTHONUNBUFFERED", 1);
   const bool decided = std::ranges::any_of(
       inherited, [](const std::string& entry) { return is_memory_policy(name_in(entry)); });
   if (!decided) result.set("GLIBC_TUNABLES", kKeepMemory);

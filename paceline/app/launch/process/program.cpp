@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -90,6 +91,8 @@ Result<std::string> check(const std::string& file) {
         fmt::format("{} is a directory, not a program; name an executable file in it", file));
   }
   if (!is_file(file)) {
+    if (const auto folder = current_folder(); !folder && !file.starts_with('/'))
+      return folder.error();
     return misuse(fmt::format(
         "{} does not exist; check the path (it is relative to the current folder)", file));
   }
@@ -103,6 +106,16 @@ Result<std::string> check(const std::string& file) {
 }
 
 }  // namespace
+
+Result<std::string> current_folder() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::current_path(error);
+  if (!error) return folder.native();
+  return misuse(
+      fmt::format("the current folder cannot be used ({}), since it was deleted or is not yours; "
+                  "change into another one",
+                  error.message()));
+}
 
 Result<std::string> find_program(const std::string& name, std::string_view path) {
   if (name.empty()) return misuse("the program's name is empty; write it after the options");

@@ -9,6 +9,9 @@
 
 namespace paceline::launch {
 
+// A failure (misuse): there is none any more, or it is closed to this user.
+Result<std::string> current_folder();
+
 // The file to execute for `name`: `name` itself when it contains a '/', else the first executable
 // file of that name in `path` (written like $PATH). The failure (misuse) names the defect (no such
 // file, a folder, not executable, a missing interpreter) and the remedy.

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "paceline/app/launch/hosts/hosts.h"
@@ -17,16 +16,6 @@
 
 namespace paceline::launch {
 namespace {
-
-std::string current_folder() {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::current_path(error);
-  PACELINE_CHECK(!error,
-                 "the current folder cannot be used ({}), since it was deleted or is not yours; "
-                 "change into another one",
-                 error.message());
-  return folder;
-}
 
 bool over_nodes(const RunOptions& options) {
   return options.nodes.nodes > 1;
@@ -137,7 +126,7 @@ AgentOrders orders_for(const RunOptions& options, const Placement& placement,
   const auto port = job.store.substr(job.store.rfind(':'));
   orders.job.store = bracketed(host.store_host) + port;
   if (over_nodes(options)) return orders;
-  orders.directory = current_folder();
+  orders.directory = current_folder().value();
   orders.command = options.command;
   const Environment settings = settings_in(own_environment());
   orders.environment.insert(orders.environment.begin(), settings.begin(), settings.end());

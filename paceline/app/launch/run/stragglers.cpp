@@ -78,23 +78,37 @@ std::string who_has_joined(const Records& records) {
   return fmt::format("{} {} joined", name_ranks(ranks), ranks.size() == 1 ? "has" : "have");
 }
 
-using Records = std::vector<RankRecord>;
-
 bool is_awaited(const RankRecord& record) {
   return record.joined && !record.ended() && !record.server;
+}
+
+bool is_awaited_server(const RankRecord& record) {
+  return record.server && record.joined && !record.ended();
 }
 
 bool has_ended(const RankRecord& record) {
   return record.joined && record.ended() && !record.server;
 }
 
-// When the first one ended.
-std::optional<Finishing::Moment> waits_since(const Records& records) {
-  if (std::ranges::none_of(records, is_awaited)) return std::nullopt;
-  std::optional<Finishing::Moment> first;
-  for (const RankRecord& record : records)
-    if (has_ended(record)) first = std::min(first.value_or(record.stamp), record.stamp);
-  return first;
+struct EndWait {
+  bool for_servers = false;
+  Finishing::Moment since;
+};
+
+// Ranks are waited for since the first one of them has ended, servers since the last one.
+std::optional<EndWait> wait_of(const Records& records) {
+  std::optional<Finishing::Moment> first, last;
+  for (const RankRecord& record : records) {
+    if (!has_ended(record)) continue;
+    first = std::min(first.value_or(record.stamp), record.stamp);
+    last = std::max(last.value_or(record.stamp), record.stamp);
+  }
+  if (!first) return std::nullopt;
+  if (std::ranges::any_of(records, is_awaited)) return EndWait{.since = *first};
+  const bool some_rank_runs = std::ranges::any_of(
+      records, [](const RankRecord& one) { return !one.server && !one.ended(); });
+  if (some_rank_runs || std::ranges::none_of(records, is_awaited_server)) return std::nullopt;
+  return EndWait{.for_servers = true, .since = *last};
 }
 
 std::string who_has_ended(const Records& records) {
@@ -150,17 +164,22 @@ Deadline Starting::next_timer(const Records& records) const {
       .sooner(Deadline::at(*since + options_.limit));
 }
 
+Finishing::Moment Finishing::next_line(bool for_servers, Moment since) const {
+  return since + options_.stall * (1 << (for_servers ? told_of_servers_ : told_));
+}
+
 std::optional<std::string> Finishing::line(const Records& records, Moment now) {
-  const auto since = waits_since(records);
-  if (!since || now < *since + options_.stall * (1 << told_)) return std::nullopt;
-  while (now >= *since + options_.stall * (1 << told_)) ++told_;
-  std::string text =
-      fmt::format("paceline: the end waits for {:.3g} s: {}",
-                  std::chrono::duration<double>(now - *since).count(), who_has_ended(records));
+  const auto wait = wait_of(records);
+  if (!wait || now < next_line(wait->for_servers, wait->since)) return std::nullopt;
+  while (now >= next_line(wait->for_servers, wait->since))
+    ++(wait->for_servers ? told_of_servers_ : told_);
+  std::string text = fmt::format("paceline: the end waits for {:.3g} s: {}",
+                                 in_seconds(now - wait->since), who_has_ended(records));
   for (int rank = 0; rank < static_cast<int>(records.size()); ++rank) {
     const RankRecord& record = records[static_cast<std::size_t>(rank)];
-    if (!is_awaited(record)) continue;
-    text += fmt::format("; rank {} (pid {}, host {}) {}", rank, record.pid,
+    if (!(wait->for_servers ? is_awaited_server(record) : is_awaited(record))) continue;
+    text += fmt::format("; {} {} (pid {}, host {}) {}", record.server ? "server" : "rank",
+                        record.server.value_or(rank), record.pid,
                         record.host.empty() ? options_.host : record.host,
                         how_it_runs_on(record, options_));
   }
@@ -168,8 +187,8 @@ std::optional<std::string> Finishing::line(const Records& records, Moment now) {
 }
 
 Deadline Finishing::next_timer(const Records& records) const {
-  const auto since = waits_since(records);
-  return since ? Deadline::at(*since + options_.stall * (1 << told_)) : Deadline::never();
+  const auto wait = wait_of(records);
+  return wait ? Deadline::at(next_line(wait->for_servers, wait->since)) : Deadline::never();
 }
 
 bool is_stopped_process(int pid) {

@@ -51,7 +51,7 @@ class Starting {
 };
 
 // The end: whom those that have ended leave behind, and when to say so. A rank may rightly work
-// alone at the end, so nothing follows from it.
+// alone at the end, so nothing follows from it. Servers are waited for when all ranks have ended.
 class Finishing {
  public:
   using Moment = Clock::time_point;
@@ -70,8 +70,10 @@ class Finishing {
   Deadline next_timer(const std::vector<RankRecord>& records) const;
 
  private:
+  Moment next_line(bool for_servers, Moment since) const;
+
   const Options options_;
-  int told_ = 0;
+  int told_ = 0, told_of_servers_ = 0;
 };
 
 // Reads /proc; false where that cannot be read.

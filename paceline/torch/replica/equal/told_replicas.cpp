@@ -40,7 +40,7 @@ std::optional<Failure> ToldReplicas::compare(const std::vector<Parameter>& param
   }
   run_.tell({.kind = kOwn, .payload = payload_of(step, own)});
   try {
-    run_.wait(
+    run_.wait_within(
         "the parameters of the other ranks", [&] { return have_all_told(step); }, within);
   } catch (const Error& error) {
     if (error.fault() != Fault::timed_out) throw;

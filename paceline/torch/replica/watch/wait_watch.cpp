@@ -18,7 +18,7 @@ void WaitWatch::throw_verdict() const {
       "step, and evaluate alike; under DataParallel::gathered() one rank may evaluate alone";
   constexpr std::chrono::milliseconds kToHear{200};
   try {  // The others hear of the verdict before the end of this rank ends their calls.
-    run_.wait(
+    run_.wait_within(
         "the other ranks to hear why", [] { return false; }, kToHear);
   } catch (const Error&) {  // that time has passed, or all has ended
   }
@@ -44,7 +44,7 @@ void WaitWatch::wait_long(const Work& work, Lane lane, std::int64_t call, std::s
   run_.tell(StandstillMachine::waits(place));
   constexpr std::chrono::hours kNever{24 * 365};  // the call has a deadline of its own
   try {
-    run_.wait(
+    run_.wait_within(
         "the other ranks", [&] { return work.done() || machine_.verdict(); }, kNever);
     throw_verdict();
     work.wait();

@@ -104,7 +104,7 @@ class AsyncMixing final : public LocalMethod {
  private:
   // Collective: no exchange is under way on any rank, until one makes another step.
   void come_to_rest() {
-    run_.wait("its neighbour's answer in async_gossip", [this] { return gossip_.is_quiet(); });
+    coordination::wait_for_rest("async_gossip's coming to rest", run_, replica_.group, gossip_);
     replica_.group.barrier().wait();
     if (const auto peer = gossip_.unanswered()) {
       throw Error({Fault::peer_lost,

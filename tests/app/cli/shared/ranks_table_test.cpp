@@ -117,6 +117,20 @@ TEST(RanksTable, ServersOfChainsSayTheirPlacesInThem) {
   EXPECT_EQ(json.at("servers")[0].at("chains"), "0 (2 of 2, not ready)");
 }
 
+TEST(RanksTable, WhileOthersWaitForTheStartThoseWithoutInitAreNamed) {
+  auto waits = rank(1, 0, 1);
+  std::ranges::copy(std::string_view("all ranks to join"), waits.status.waits_for.begin());
+  const Look starting{{waits}, kSecond};
+  EXPECT_THAT(ranks_table(starting, starting, 200),
+              HasSubstr("ranks 0, 2 have not called paceline::init() on this host"));
+  const auto json = nlohmann::json::parse(ranks_json(starting, starting));
+  EXPECT_EQ(json.at("starting"),
+            nlohmann::json::parse(R"([{"job": "j", "without_init": [0, 2]}])"));
+  const Look begun{{rank(1, 1, 1)}, kSecond};
+  EXPECT_THAT(ranks_table(begun, begun, 200), Not(HasSubstr("init()"))) << "they run elsewhere";
+  EXPECT_FALSE(nlohmann::json::parse(ranks_json(begun, begun)).contains("starting"));
+}
+
 TEST(RanksTable, JsonHasALineWithEveryRank) {
   const Look look{{rank(0, 1), rank(1, 5)}, kSecond};
   const std::string text = ranks_json(look, look);

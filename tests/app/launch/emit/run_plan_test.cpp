@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "paceline/core/membership/environment/environment.h"
 #include "tests/support/temporary_folder.h"
@@ -39,6 +40,15 @@ RunPlan sample(int nodes = 2) {
           .volume = Volume{.source = "disk", .path = "/runs"}};
 }
 
+// The lines of a manifest that are comments.
+std::string comments_in(const std::string& text) {
+  std::string comments;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("#")) comments += line + "\n";
+  return comments;
+}
+
 // The numbers that stand behind `before` in the text.
 std::vector<long> numbers_after(const std::string& text, const std::string& before) {
   std::vector<long> found;
@@ -52,6 +62,14 @@ class OfTarget : public ::testing::TestWithParam<Target> {
  protected:
   std::string written(const RunPlan& plan) const { return GetParam().write(plan); }
 };
+
+TEST_P(OfTarget, SaysWhereTheLinesOfTheNewestStartAre) {
+  RunPlan plan = sample();
+  EXPECT_THAT(written(plan), Not(HasSubstr("latest")));
+  if (!GetParam().own_launcher) return;  // --log-dir is refused for it
+  plan.options.insert(plan.options.end(), {"--log-dir", "/runs/logs"});
+  EXPECT_THAT(comments_in(written(plan)), HasSubstr("/runs/logs/latest/rank_N.log"));
+}
 
 TEST_P(OfTarget, NamesTheCommandTheVariablesAndWhatContainersNeed) {
   const std::string text = written(sample());

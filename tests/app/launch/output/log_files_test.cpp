@@ -83,5 +83,42 @@ TEST(LogFiles, AFileThatCannotBeWrittenIsToldOnceAndItsLinesComeBack) {
   EXPECT_EQ(files.take_troubles(), "");
 }
 
+TEST(LogFiles, AFileThatCannotBeOpenedIsToldWithItsReason) {
+  const test::TemporaryFolder folder;
+  LogFiles files({.folder = folder.path()});
+  files.begin(1);
+  std::filesystem::create_directory(files.path(0));
+  EXPECT_EQ(files.write(0, false, "one\n"), "one\n");
+  EXPECT_THAT(files.take_troubles(), AllOf(HasSubstr(files.path(0)), HasSubstr("Is a directory")));
+}
+
+TEST(LogFiles, ARestartGoesOnWhereItsFolderCannotBeMadeAndItsLinesComeBack) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path logs = folder.path() / "logs";
+  LogFiles files({.folder = logs});
+  files.begin(1);
+  std::filesystem::remove_all(logs);
+  std::ofstream(logs) << "no folder any more";
+  files.begin(2);
+  const std::string told = files.take_troubles();
+  EXPECT_THAT(told, AllOf(HasSubstr(logs.native()), HasSubstr("Not a directory"),
+                          HasSubstr("printed here")));
+  EXPECT_EQ(std::ranges::count(told, '\n'), 1);
+  EXPECT_EQ(files.write(0, false, "one\n"), "one\n");
+  EXPECT_EQ(files.write(1, true, "two\n"), "two\n");
+  files.write_launchers("a text\n");
+  files.write_verdict("{}\n");
+  EXPECT_EQ(files.take_troubles(), "") << "it was told once";
+  EXPECT_FALSE(files.have_everything());
+  EXPECT_TRUE(files.shows(0, false));
+
+  std::filesystem::remove(logs);
+  std::filesystem::create_directory(logs);
+  files.begin(3);
+  EXPECT_EQ(files.write(0, false, "again\n"), "");
+  EXPECT_EQ(text_of(logs / "latest" / "rank_0.log"), "again\n");
+  EXPECT_TRUE(files.have_everything());
+}
+
 }  // namespace
 }  // namespace paceline::launch

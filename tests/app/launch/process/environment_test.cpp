@@ -153,6 +153,16 @@ TEST(Environment, KnowsTheVariablesOfOtherLaunchers) {
   }
 }
 
+TEST(Environment, PythonWritesWithoutABufferUnlessTheUserSaysHow) {
+  const auto of = [](const Environment& inherited) {
+    return value(worker_environment(inherited, job_of(2), place(0, 2)), "PYTHONUNBUFFERED");
+  };
+  EXPECT_EQ(of({}), "1");
+  EXPECT_EQ(of({"PYTHONUNBUFFERED=x"}), "x");
+  const auto kept = worker_environment({"PYTHONUNBUFFERED="}, job_of(2), place(0, 2));
+  EXPECT_NE(std::ranges::find(kept, "PYTHONUNBUFFERED="), kept.end()) << "empty: with a buffer";
+}
+
 TEST(Environment, FreedMemoryIsKeptUnlessTheUserSaysHow) {
   const auto of = [](const Environment& inherited) {
     return value(worker_environment(inherited, job_of(2), place(0, 2)), "GLIBC_TUNABLES");

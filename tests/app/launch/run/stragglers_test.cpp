@@ -60,6 +60,17 @@ TEST(Starting, AProcessThatWasNeverStartedIsWaitedForFromTheBeginning) {
                                      "(ssh) has not answered")));
 }
 
+TEST(Starting, AServerThatIsMissingIsNamedByItsOwnNumber) {
+  auto start = starting();
+  auto records = started(3);
+  records[0].joined = records[1].joined = true;
+  records[2].server = 0;
+  start.on_joined(kBegun);
+  EXPECT_THAT(start.line(records, kBegun + 5s).value_or(""),
+              HasSubstr("ranks 0, 1 have joined; missing: server 0 (pid 102, host here): started"));
+  EXPECT_EQ(start.overdue(records, kBegun + 300s), 2);
+}
+
 TEST(Starting, AtItsLimitItNamesWhoDidNotJoin) {
   auto start = starting();
   auto records = started(3);
@@ -125,18 +136,50 @@ TEST(Finishing, WhileAllRunOrNoneDoesNothingIsSaid) {
   EXPECT_FALSE(finish.line(records, kEnded + 1h));
 }
 
-TEST(Finishing, OfProgramsThatNeverJoinAndOfServersNothingIsSaid) {
+TEST(Finishing, OfProgramsThatNeverJoinAndOfServersWhileRanksRunNothingIsSaid) {
   auto finish = finishing();
   auto records = joined(3);
   for (RankRecord& record : records) record.joined = false;
   end(records[0]);
   EXPECT_TRUE(finish.next_timer(records).is_never());
   records = joined(3);
-  end(records[0]);
   records[1].server = 0;
   records[2].server = 1;
   EXPECT_TRUE(finish.next_timer(records).is_never());
   EXPECT_FALSE(finish.line(records, kEnded + 1h));
+}
+
+TEST(Finishing, ServersThatStayAfterAllRanksAreNamedFromTheLastEndOn) {
+  auto finish = finishing(/*stopped=*/103);
+  auto records = joined(5);
+  for (const std::size_t server : {2U, 3U, 4U})
+    records[server].server = static_cast<int>(server - 2);
+  end(records[0]);
+  end(records[1], kEnded + 20s);
+  end(records[4]);
+  EXPECT_EQ(finish.next_timer(records), Deadline::at(kEnded + 25s)) << "they served until then";
+  EXPECT_FALSE(finish.line(records, kEnded + 24s));
+  EXPECT_EQ(finish.line(records, kEnded + 25s).value_or(""),
+            "paceline: the end waits for 5 s: ranks 0, 1 have ended; server 0 (pid 102, host here) "
+            "runs on; server 1 (pid 103, host here) is stopped (kill -CONT 103 lets it go on)\n");
+  end(records[2]);
+  end(records[3]);
+  EXPECT_TRUE(finish.next_timer(records).is_never());
+}
+
+TEST(Finishing, AServerIsNotNamedWhileARankIsWaitedFor) {
+  auto finish = finishing();
+  auto records = joined(3);
+  records[2].server = 0;
+  end(records[0]);
+  EXPECT_EQ(finish.line(records, kEnded + 5s).value_or(""),
+            "paceline: the end waits for 5 s: rank 0 has ended; rank 1 (pid 101, host here) runs "
+            "on\n");
+  end(records[1], kEnded + 60s);
+  EXPECT_FALSE(finish.line(records, kEnded + 64s));
+  EXPECT_THAT(finish.line(records, kEnded + 65s).value_or(""),
+              HasSubstr("waits for 5 s: ranks 0, 1 have ended; server 0 (pid 102, host here) "))
+      << "this wait is another one";
 }
 
 TEST(Finishing, AtTheStallTimeALineSaysWhoHasEndedAndHowTheOthersRunOn) {
