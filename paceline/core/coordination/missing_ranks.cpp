@@ -17,7 +17,8 @@ Message MissingRanks::answer(std::uint32_t kind, const std::vector<int>& missing
 void MissingRanks::hear(const Message& answer) {
   transport::WireReader payload(answer.payload);
   missing_.emplace();
-  while (!payload.rest().empty()) missing_->push_back(payload.integer<std::int32_t>());
+  while (payload.rest().size() >= sizeof(std::int32_t))
+    missing_->push_back(payload.integer<std::int32_t>());
 }
 
 Awaited MissingRanks::awaited(const Communicator& group, std::string_view done) const {
