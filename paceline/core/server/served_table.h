@@ -41,6 +41,8 @@ class ServedTable {
       all.lowest_clock = all.ranges == 0 ? lowest : std::min(all.lowest_clock, lowest);
       all.highest_clock = std::max(all.highest_clock, highest);
       all.pushes += part.pushes();
+      if constexpr (requires { part.value().rows(); })
+        all.rows += static_cast<std::int64_t>(part.value().rows());
       ++all.ranges;
     }
   }

@@ -147,7 +147,9 @@ std::string state_of(const HostRank& rank, std::int64_t now_ns, const RankRates&
                           serves.ranges == 1 ? "" : "s", serves.lowest_clock, serves.highest_clock);
     const std::string chains =
         serves.chains[0] == 0 ? "" : fmt::format(", chain {}", serves.chains.data());
-    return fmt::format("{}serves {}, {:.0f} pushes a second{}", stop, ranges, rates.pushes, chains);
+    const std::string rows = serves.rows == 0 ? "" : fmt::format(", {} rows", serves.rows);
+    return fmt::format("{}serves {}{}, {:.0f} pushes a second{}", stop, ranges, rows, rates.pushes,
+                       chains);
   }
   const std::string work = stop + work_of(rank, now_ns);
   if (!has_stages(rank)) return work;
@@ -211,6 +213,7 @@ std::string ranks_json(const Look& before, const Look& now) {
                          {"lowest_clock", status.serves.lowest_clock},
                          {"highest_clock", status.serves.highest_clock},
                          {"pushes", status.serves.pushes},
+                         {"rows", status.serves.rows},
                          {"chains", status.serves.chains.data()},
                          {"pushes_per_second", rate[i].pushes}});
       continue;

@@ -16,7 +16,7 @@ namespace paceline::transport {
 
 // The page's content; times are of the host's steady clock in nanoseconds.
 struct RankStatus {
-  static constexpr std::uint64_t kMagic = 0x34544154534c4350;  // "PCLSTAT4"
+  static constexpr std::uint64_t kMagic = 0x35544154534c4350;  // "PCLSTAT5"
 
   std::uint64_t magic = kMagic;
   std::int32_t rank = 0, world_size = 0;
@@ -34,6 +34,7 @@ struct RankStatus {
   struct Serves {
     std::int64_t ranges = 0, lowest_clock = 0, highest_clock = 0;  // of tables; clocks of workers
     std::int64_t pushes = 0;           // that it has taken in all, parts of sums too
+    std::int64_t rows = 0;             // of sparse tables, that it stores
     std::array<char, 96> chains = {};  // its places in them, where each range has several servers
   } serves = {};                       // a server
   struct Stages {

@@ -107,6 +107,15 @@ TEST(RanksTable, ServersStandAfterTheRanksWithWhatTheyServe) {
   EXPECT_EQ(json.at("servers")[0].at("pushes_per_second"), 40);
 }
 
+TEST(RanksTable, ServersOfSparseTablesSayHowManyRowsTheyStore) {
+  observe::HostRank server = rank(0, 0);
+  server.status.server = 0;
+  server.status.serves = {.ranges = 1, .lowest_clock = 7, .highest_clock = 9, .rows = 1234};
+  const Look look{{rank(0, 1, 1), server}, kSecond};
+  EXPECT_THAT(ranks_table(look, look, 200), HasSubstr("clocks 7 to 9, 1234 rows, "));
+  EXPECT_EQ(nlohmann::json::parse(ranks_json(look, look)).at("servers")[0].at("rows"), 1234);
+}
+
 TEST(RanksTable, ServersOfChainsSayTheirPlacesInThem) {
   observe::HostRank server = rank(0, 0);
   server.status.server = 3;
