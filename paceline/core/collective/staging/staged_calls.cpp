@@ -54,15 +54,20 @@ void StagedCalls::stop_looking() {
 
 bool StagedCalls::poll() {
   std::vector<Wait> over;
+  bool moved = false;
   for (Wait& wait : waits_) {
+    const std::size_t before = wait.call->arrived();
     auto is_over = wait.call->has_passed(wait.moment);
     if (!is_over) {
       on_failure_(is_over.error());
       return true;
     }
+    if (wait.call->arrived() != before) wait.since = Clock::now();
+    moved = moved || *is_over || wait.call->arrived() != before;
     if (*is_over) over.push_back(std::move(wait));
   }
-  if (over.empty()) return false;
+  if (!moved) return false;
+  naps_.begin_anew();
   std::erase_if(waits_, [](const Wait& wait) { return wait.call == nullptr; });
   if (waits_.empty()) stop_looking();
   for (const Wait& wait : over) {

@@ -20,8 +20,9 @@ namespace paceline::collective {
 
 class StagedCalls final : private transport::Pollable {
  public:
-  // `on_passed`: moments have passed that calls awaited. `on_failure`: the device has failed, or a
-  // call waited for it until its deadline. Both may call this.
+  // `on_passed`: moments have passed that calls awaited, or pieces of inputs have come.
+  // `on_failure`: the device has failed, or a call waited for it until its deadline. Both may call
+  // this.
   StagedCalls(transport::Reactor& reactor, std::function<void()> on_passed,
               std::function<void(Failure)> on_failure);
   ~StagedCalls() override;
