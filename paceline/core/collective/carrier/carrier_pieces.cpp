@@ -10,7 +10,7 @@
 namespace paceline::collective {
 namespace {
 
-// Of these no rank writes to an output before it has had the input that lies in its place.
+// No rank writes to an output of these before it has had the input that lies in its place.
 bool may_be_cut(const Request& request) {
   switch (request.call.operation) {
     case Operation::all_reduce:
@@ -40,7 +40,7 @@ int ranks_of(const Request& request) {
   return static_cast<int>(request.plan->sends.size());
 }
 
-// What contract.h needs to know of the ranks.
+// The fields that contract.h reads for these operations.
 Shape shape_of(const Request& request, int rank) {
   return {.ranks = ranks_of(request), .rank = rank, .root = request.call.root};
 }

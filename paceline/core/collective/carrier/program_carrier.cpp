@@ -107,7 +107,7 @@ bool ProgramCarrier::input_is_here(int segment) const {
       [this](const ElementRange& part) { return request_->staged->is_here(part); });
 }
 
-// What comes for later segments must not keep the first one from its place.
+// Messages for later segments must not keep the first one from its place.
 bool ProgramCarrier::may_begin_next() const {
   const bool has_place = static_cast<int>(segments_.size()) < kSegmentsInFlight ||
                          segments_.begin()->first > next_segment_;
@@ -160,11 +160,12 @@ Result<> ProgramCarrier::advance(Segment& segment) {
   return let_go_of_output(number);
 }
 
-// What was staged may go back to its device.
+// Its device may have this part of a staged output.
 Result<> ProgramCarrier::let_go_of_output(int segment) {
   if (!request_->staged || !request_->staged->has_pieces()) return Done{};
   for (const ElementRange& part : output_of_segment(*request_, members_.rank(), segment))
-    if (auto told = request_->staged->output_is_final(part); !told) return told;
+    if (auto told = request_->staged->output_is_final(part); !told)
+      return failed_device(members_, *request_, told.error());
   return Done{};
 }
 

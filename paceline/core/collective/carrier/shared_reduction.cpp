@@ -65,6 +65,7 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
     : board_(board),
       members_(members),
       sequence_(sequence),
+      request_(request),
       op_(request.call.op),
       dtype_(request.call.dtype),
       count_(request.call.count),
@@ -319,7 +320,8 @@ Result<> SharedReduction::let_go_of_sums() {
   if (own().takes) final = std::min(final, taken_);
   for (; let_go_ < final; ++let_go_) {
     for (std::size_t chunk = 0; chunk < owners_; ++chunk)
-      if (auto told = device_call_->output_is_final(piece(chunk, let_go_)); !told) return told;
+      if (auto told = device_call_->output_is_final(piece(chunk, let_go_)); !told)
+        return failed_device(members_, request_, told.error());
   }
   return Done{};
 }

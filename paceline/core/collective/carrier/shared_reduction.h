@@ -80,7 +80,7 @@ class SharedReduction {
 
   // All have posted an Offer for operation `sequence`, and this rank the one of `request`. `stage`
   // is this rank's; nullptr where its offer says none. `read`: room for what is read, enlarged as
-  // needed. `board`, `members` and `read` outlive it.
+  // needed. `board`, `members`, `request` and `read` outlive it.
   SharedReduction(Board& board, const Members& members, std::uint64_t sequence,
                   const Request& request, Memory stage, std::vector<std::byte>& read);
 
@@ -165,6 +165,7 @@ class SharedReduction {
   Board& board_;
   const Members& members_;
   const std::uint64_t sequence_;
+  const Request& request_;
   const ReduceOp op_;
   const Dtype dtype_;
   const std::size_t count_, element_, own_;

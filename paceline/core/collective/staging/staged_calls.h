@@ -57,6 +57,7 @@ class StagedCalls final : private transport::Pollable {
   bool poll() override;
   void set_asleep(bool asleep) override { naps_.set_asleep(asleep); }
   static std::string text_of(const Wait& wait);
+  static Failure broken(const Wait& wait, const Failure& why);
 
   transport::Reactor& reactor_;
   const std::function<void()> on_passed_;

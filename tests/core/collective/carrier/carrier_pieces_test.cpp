@@ -86,8 +86,8 @@ struct Asked {
   std::function<Work(Communicator&, ConstBuffer, Buffer)> makes;
 };
 
-// What the call leaves in the output: buffers of the host, or, of a device, written and read by a
-// stream that works as late as it may.
+// Returns what the call leaves in the output: buffers of the host, or those of a device, which a
+// stream that works as late as it may writes and reads.
 Values result_of(const Asked& asked, LateDevice* device, Job& job, std::mt19937_64& draw) {
   Values input = drawn_values(asked.dtype, asked.input, draw);
   const std::size_t bytes = asked.output * size_of(asked.dtype);
@@ -305,6 +305,30 @@ TEST(StagedPieces, ADeviceThatHangsInTheMiddleIsNamedAtTheDeadline) {
       EXPECT_EQ(failure.fault, Fault::timed_out);
       EXPECT_THAT(failure.what, AllOf(HasSubstr("late:1"), HasSubstr("input to the host")));
       EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+      device.allow_copies_to_host(~std::uint64_t{0});
+    });
+  }
+}
+
+TEST(StagedPieces, ADeviceThatFailsInTheMiddleIsNamedWithItsRankAndOperation) {
+  for (const bool share_memory : {true, false}) {
+    LateDevices devices(test::seed(4480), 2);
+    const OnDevice memory[] = {{devices.device(0), 8 * kBoardPiece, nullptr, 0},
+                               {devices.device(1), 8 * kBoardPiece, nullptr, 1}};
+    run_with(devices, 2, staged(share_memory, kBoardPiece), [&](Job& job) {
+      const OnDevice& values = memory[job.rank()];
+      LateDevice& device = devices.device(job.rank());
+      values.write(std::vector<float>(values.count, 1));
+      job.world().barrier().wait();
+      if (job.rank() == 1) device.allow_copies_to_host(4);
+      const Work work = job.world().all_reduce(values.buffer());
+      failure_of([&] { work.wait(Deadline::in(50ms)); });
+      if (job.rank() == 1) device.break_down("an illegal address");
+      const Failure failure = failure_of([&] { work.wait(); });
+      EXPECT_EQ(failure.ranks, std::vector{1});
+      EXPECT_THAT(failure.what, AllOf(HasSubstr("rank 1"), HasSubstr("all_reduce f32[2097152] sum"),
+                                      HasSubstr("late:1: an illegal address")));
+      device.break_down("");
       device.allow_copies_to_host(~std::uint64_t{0});
     });
   }
