@@ -266,6 +266,7 @@ Result<> LateDevice::copy(std::byte* to, const std::byte* from, std::size_t byte
   if (source != from)
     work.may_run = [this, number = ++copies_to_host_] { return number <= copies_allowed_; };
   queues_[stream].works.push_back(std::move(work));
+  if (is_eager_ && !hangs_) finish(stream);
   return Done{};
 }
 
