@@ -262,8 +262,24 @@ Result<> LateDevice::copy(std::byte* to, const std::byte* from, std::size_t byte
   if (auto fine = broken(); !fine) return fine;
   std::byte* const target = alias_of(to);
   const std::byte* const source = alias_of(from);
-  queues_[stream].works.push_back({.run = [=] { std::memcpy(target, source, bytes); }});
+  Work work{.run = [=] { std::memcpy(target, source, bytes); }};
+  if (source != from)
+    work.may_run = [this, number = ++copies_to_host_] { return number <= copies_allowed_; };
+  queues_[stream].works.push_back(std::move(work));
+  if (is_eager_ && !hangs_) finish(stream);
   return Done{};
+}
+
+void LateDevice::allow_copies_to_host(std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  copies_allowed_ = count > ~copies_to_host_ ? count : copies_to_host_ + count;
+}
+
+void LateDevice::work_off() {
+  const std::lock_guard lock(mutex_);
+  std::vector<device::Stream> streams;
+  for (const auto& [stream, queue] : queues_) streams.push_back(stream);
+  for (const device::Stream stream : streams) finish(stream);
 }
 
 void LateDevice::give(device::Stream stream, std::function<void()> work) {

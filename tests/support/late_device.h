@@ -69,6 +69,13 @@ class LateDevice final : public device::Device {
   void give(device::Stream stream, std::function<void()> work);
   // Does all that the stream was given.
   void finish(device::Stream stream);
+  // Does all that streams can do now, as a device does without being asked.
+  void work_off();
+  // From now on it copies as soon as it may (true), or as late (false): copies that are given too
+  // early, and waits that are left out behind them, show in the one way or in the other.
+  void be_eager(bool is_eager) { is_eager_ = is_eager; }
+  // From now on it does so many copies to the host, of those it is given, and later ones wait.
+  void allow_copies_to_host(std::uint64_t count);
 
   void let_host_memory_pass(bool passes) { host_memory_passes_ = passes; }
   // From now on it reaches nobody's memory, or (empty) everybody's.
@@ -108,10 +115,12 @@ class LateDevice final : public device::Device {
   std::map<const std::byte*, std::size_t> registered_;
   std::shared_ptr<std::atomic<int>> events_ = std::make_shared<std::atomic<int>>(0);
   std::atomic<int> reductions_ = 0;
+  std::atomic<bool> is_eager_ = false;
   std::map<const std::byte*, std::unique_ptr<DeviceMemory>> allocated_;
   std::uintptr_t next_stream_ = 0;
   std::array<std::byte, 16> identity_ = {};
   bool host_memory_passes_ = false, hangs_ = false;
+  std::uint64_t copies_to_host_ = 0, copies_allowed_ = ~std::uint64_t{0};
   std::string broken_, out_of_reach_;
 };
 

@@ -153,6 +153,7 @@ Communicator& Job::world() {
                         : collective::load_engine(environment.engine).value(),
          .devices = [job = impl_.get()]() -> device::Devices& { return job->devices(); },
          .device_transport = environment.device_transport,
+         .staged_piece = impl_->staged_piece.value_or(collective::Opening{}.staged_piece),
          .all_on_device = impl_->all_on_device});
   }
   return *impl_->world;

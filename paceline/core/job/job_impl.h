@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "paceline/core/device/device.h"
@@ -51,8 +52,9 @@ class Job::Impl {
   device::Devices& devices();
   device::Devices* known_devices = nullptr;
   std::mutex devices_mutex;
-  bool all_on_device = false;  // for tests: all buffers count as memory of device 0
-  std::string profile;         // rank 0's, as JSON: what all ranks choose by; empty: as built in
+  std::optional<std::size_t> staged_piece;  // for tests: bytes, in place of the usual ones
+  bool all_on_device = false;               // for tests: all buffers count as memory of device 0
+  std::string profile;  // rank 0's, as JSON: what all ranks choose by; empty: as built in
 
   topology::Profile agreed_profile() const;  // THROWS Error (misuse): the profile is none
 

@@ -5,12 +5,13 @@
 namespace paceline::job {
 
 void use_devices(Job& job, device::Devices& devices, bool all_buffers,
-                 membership::DeviceTransport transport) {
+                 membership::DeviceTransport transport, std::size_t staged_piece) {
   Job::Impl& impl = job.impl();
   const std::lock_guard lock(impl.devices_mutex);
   impl.known_devices = &devices;
   impl.all_on_device = all_buffers;
   impl.environment.device_transport = transport;
+  if (staged_piece > 0) impl.staged_piece = staged_piece;
 }
 
 int count_devices(Job& job) {

@@ -1,6 +1,8 @@
 // The devices in whose memory buffers of a job may lie.
 #pragma once
 
+#include <cstddef>
+
 #include "paceline/core/device/device.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/membership/environment/device_transport.h"
@@ -15,8 +17,10 @@ bool sees_device(Job& job, int device);
 
 // Called before the job's first communicator is used, in place of the devices that the plugin
 // "cuda" finds. `devices` outlive the job. `all_buffers`: for tests, whose buffers count as memory
-// of device 0 whatever they say.
+// of device 0 whatever they say. `staged_piece`: for tests, the bytes of a piece of a staged call; 0:
+// the usual ones.
 void use_devices(Job& job, device::Devices& devices, bool all_buffers = false,
-                 membership::DeviceTransport transport = membership::DeviceTransport::automatic);
+                 membership::DeviceTransport transport = membership::DeviceTransport::automatic,
+                 std::size_t staged_piece = 0);
 
 }  // namespace paceline::job

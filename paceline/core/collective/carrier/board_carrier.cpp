@@ -166,6 +166,7 @@ SharedReduction::Offer BoardCarrier::offer(const Request& request) {
   const auto& own = members_.generation().segments();
   SharedReduction::Offer offer;
   offer.is_had = true;
+  offer.comes = request.staged && !request.staged->is_here();
   const auto may_lend = [&](std::uint64_t segment) {
     const transport::Offered state = offered(segment);
     offer.is_had = offer.is_had && state != transport::Offered::awaited;

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "paceline/core/collective/staging/staged_call.h"
+
 namespace paceline::collective {
 
 void scale_input(Request& request, const CallRecord& record, int rank) {
@@ -14,6 +16,15 @@ void scale_input(Request& request, const CallRecord& record, int rank) {
     std::memcpy(output.data, request.input.data, output.size_bytes());
   scale(request.call.dtype, output.bytes(), record.input_factor(rank));
   request.input = output;
+}
+
+Failure failed_device(const Members& members, const Request& request, const Failure& why) {
+  return members.failure(
+      why.fault,
+      fmt::format("{} waits in {} for {}, which has failed: {}", members.name(members.rank()),
+                  to_string(request.call, request.carrier()), request.staged->device().name(),
+                  why.what),
+      {members.rank()});
 }
 
 Failure unexpected(const Members& members, int peer, const transport::FrameHeader& header,

@@ -58,6 +58,9 @@ void scale_input(Request& request, const CallRecord& record, int rank);
 Failure unexpected(const Members& members, int peer, const transport::FrameHeader& header,
                    std::string_view why);
 
+// The failure of this rank's device, for all: it names the rank, the device and the call.
+Failure failed_device(const Members& members, const Request& request, const Failure& why);
+
 // A carrier to which ranks post their calls, the input with them or within reach, in place of a
 // call frame and a program: on a board in shared memory (board_carrier.h) or over links
 // (link_carrier.h). It carries the operations of a group one after the other.

@@ -130,7 +130,7 @@ Result<Progress> DeviceReduction::agree() {
 
 Result<Progress> DeviceReduction::tell_ready() {
   auto passed = call_.has_passed(Moment::called);
-  if (!passed) return passed.error();
+  if (!passed) return failed_device(members_, request_, passed.error());
   if (!*passed) return Progress::waiting;
   stage_ = Stage::ready;
   board_.count(sequence_, Counter::staged, 1);
@@ -150,7 +150,8 @@ Result<Progress> DeviceReduction::launch() {
     return Progress::waiting;  // for the failure
   }
   has_begun_ = true;
-  if (auto begun = call_.begin_sum(reduction()); !begun) return begun.error();
+  if (auto begun = call_.begin_sum(reduction()); !begun)
+    return failed_device(members_, request_, begun.error());
   stage_ = Stage::summing;
   awaits_(Moment::sum);
   return Progress::moved;
@@ -158,7 +159,7 @@ Result<Progress> DeviceReduction::launch() {
 
 Result<Progress> DeviceReduction::end_sum() {
   auto passed = call_.has_passed(Moment::sum);
-  if (!passed) return passed.error();
+  if (!passed) return failed_device(members_, request_, passed.error());
   if (!*passed) return Progress::waiting;
   stage_ = Stage::over;
   board_.count(sequence_, Counter::taken, kHasSummed);

@@ -6,6 +6,7 @@
 
 #include "paceline/core/base/half.h"
 #include "paceline/core/collective/call/collective_frames.h"
+#include "paceline/core/collective/carrier/carrier_pieces.h"
 #include "paceline/core/collective/carrier/combine.h"
 #include "paceline/core/collective/staging/staged_call.h"
 
@@ -96,15 +97,28 @@ Result<Progress> ProgramCarrier::advance() {
   return segments_left_ == 0 ? Progress::done : Progress::waiting;
 }
 
-// Whether the input is not yet there: it still comes from a device, or is to be scaled.
-bool ProgramCarrier::awaits_input() const {
-  return (request_->staged && !request_->staged->is_here()) || request_->scale_input;
+// It may still come from a device, or is to be scaled.
+bool ProgramCarrier::input_is_here(int segment) const {
+  if (request_->scale_input) return false;
+  if (!request_->staged || request_->staged->is_here()) return true;
+  if (!request_->staged->has_pieces()) return false;
+  return std::ranges::all_of(
+      input_of_segment(*request_, members_.rank(), segment),
+      [this](const ElementRange& part) { return request_->staged->is_here(part); });
+}
+
+// Messages for later segments must not keep the first one from its place.
+bool ProgramCarrier::may_begin_next() const {
+  const bool has_place = static_cast<int>(segments_.size()) < kSegmentsInFlight ||
+                         segments_.begin()->first > next_segment_;
+  return next_segment_ < request_->segments && has_place &&
+         (finished_[static_cast<std::size_t>(next_segment_)] || input_is_here(next_segment_));
 }
 
 Result<> ProgramCarrier::advance_all() {
-  if (request_->staged && !request_->staged->is_here()) return Done{};
   if (request_->scale_input) {
-    if (!record().is_complete()) return Done{};
+    const bool is_here = !request_->staged || request_->staged->is_here();
+    if (!is_here || !record().is_complete()) return Done{};
     scale_input(*request_, record(), members_.rank());
   }
   if (!request_->plan) return Done{};
@@ -115,8 +129,7 @@ Result<> ProgramCarrier::advance_all() {
     if (found == segments_.end()) continue;
     if (auto advanced = advance(*found->second); !advanced) return advanced;
   }
-  while (static_cast<int>(segments_.size()) < kSegmentsInFlight &&
-         next_segment_ < request_->segments) {
+  while (may_begin_next()) {
     const int number = next_segment_++;
     if (finished_[static_cast<std::size_t>(number)]) continue;
     if (auto advanced = advance(activate(number)); !advanced) return advanced;
@@ -125,7 +138,7 @@ Result<> ProgramCarrier::advance_all() {
 }
 
 Result<> ProgramCarrier::advance(Segment& segment) {
-  if (awaits_input()) return Done{};
+  if (!input_is_here(segment.number)) return Done{};
   const ProgramPlan& plan = *request_->plan;
   while (segment.round < plan.rounds.size()) {
     bool all = true;
@@ -140,9 +153,19 @@ Result<> ProgramCarrier::advance(Segment& segment) {
     end_round(segment);
   }
   if (segment.all_readers > 0) return Done{};
-  finished_[static_cast<std::size_t>(segment.number)] = true;
+  const int number = segment.number;
+  finished_[static_cast<std::size_t>(number)] = true;
   --segments_left_;
-  segments_.erase(segment.number);
+  segments_.erase(number);
+  return let_go_of_output(number);
+}
+
+// Its device may have this part of a staged output.
+Result<> ProgramCarrier::let_go_of_output(int segment) {
+  if (!request_->staged || !request_->staged->has_pieces()) return Done{};
+  for (const ElementRange& part : output_of_segment(*request_, members_.rank(), segment))
+    if (auto told = request_->staged->output_is_final(part); !told)
+      return failed_device(members_, *request_, told.error());
   return Done{};
 }
 
@@ -363,7 +386,7 @@ MutableBytes ProgramCarrier::place(int peer, const FrameHeader& header) {
   Segment& segment = activate(static_cast<int>(header.index / receives_from.size()));
   const auto [round, index] = receives_from[static_cast<std::size_t>(action->number)];
   if (segment.round != static_cast<std::size_t>(round) ||
-      segment.done[static_cast<std::size_t>(index)])
+      segment.done[static_cast<std::size_t>(index)] || !input_is_here(segment.number))
     return {};
   if (!may_write(segment, action->step) || segment.slot_bytes(action->step.target) != header.length)
     return {};

@@ -49,7 +49,9 @@ class ProgramCarrier final : public Carrier, private transport::SendListener {
 
   Segment& activate(int number);
   Result<> advance(Segment& segment);
-  bool awaits_input() const;
+  bool input_is_here(int segment) const;
+  bool may_begin_next() const;
+  Result<> let_go_of_output(int segment);
   Result<> advance_all();
   void end_round(Segment& segment);
   Result<bool> attempt(Segment& segment, std::size_t action);

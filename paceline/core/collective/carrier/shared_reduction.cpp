@@ -23,6 +23,24 @@ SharedReduction::Offer offer_of(Bytes posted) {
   return offer;
 }
 
+// Whole cache lines, so that no two ranks write the same one.
+std::size_t whole_lines(std::size_t elements, std::size_t element) {
+  const std::size_t line = kLine / element;
+  return (elements + line - 1) / line * line;
+}
+
+std::size_t longest_chunk(std::size_t count, std::size_t element, std::size_t owners) {
+  return whole_lines((count + owners - 1) / owners, element);
+}
+
+// A piece of a chunk that begins at `at` of the buffer's elements.
+ElementRange piece_of(std::size_t count, std::size_t chunk, std::size_t at, std::size_t length,
+                      std::uint64_t number) {
+  const std::size_t begin = std::min(count, at + number * length);
+  const std::size_t end = std::min({count, at + chunk, at + (number + 1) * length});
+  return {begin, end > begin ? end - begin : 0};
+}
+
 transport::Extent whole_of(std::size_t bytes) {
   return {0, bytes};
 }
@@ -47,6 +65,7 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
     : board_(board),
       members_(members),
       sequence_(sequence),
+      request_(request),
       op_(request.call.op),
       dtype_(request.call.dtype),
       count_(request.call.count),
@@ -65,14 +84,14 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
     if (!rank.hides_output) rank.written = written_by_others(rank.offer, count_ * element_);
   }
   reaches_ = wants_to_reach();
+  if (request.staged && request.staged->has_pieces()) device_call_ = request.staged.get();
   for (Rank& rank : ranks_) {
+    rank.counts_input = rank.offer.comes || (stages() && rank.hides_input);
     rank.takes = rank.hides_output ? stages() : rank.written != whole_of(count_ * element_);
   }
-  // Whole cache lines, so that no two ranks write the same one.
   const std::size_t line = kLine / element_, ranks = ranks_.size();
   if (!is_owner(own_)) reduced_ = kAllPieces;
-  const auto whole_lines = [line](std::size_t n) { return (n + line - 1) / line * line; };
-  chunk_ = whole_lines((count_ + owners_ - 1) / owners_);
+  chunk_ = longest_chunk(count_, element_, owners_);
   const std::size_t piece = reaches_ ? kReadBytes / (ranks - 1) : kStageBytes / kPlaces / owners_;
   longest_piece_ = std::min(std::max<std::size_t>(piece / kLine, 1) * line, std::max(chunk_, line));
   pieces_ = (chunk_ + longest_piece_ - 1) / longest_piece_;
@@ -86,7 +105,7 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
 bool SharedReduction::is_for_owners(const Board& board, std::uint64_t sequence) {
   return std::ranges::all_of(std::views::iota(0, board.ranks()), [&](int rank) {
     const Offer offer = offer_of(board.posted(rank, sequence));
-    return offer.is_had && !offer.needs_stage();
+    return offer.is_had && !offer.needs_stage() && !offer.comes;
   });
 }
 
@@ -197,10 +216,22 @@ Result<Progress> SharedReduction::agree_on_memory() {
 // --- pieces --------------------------------------------------------------------------------------
 
 SharedReduction::Piece SharedReduction::piece(std::size_t chunk, std::uint64_t number) const {
-  const std::size_t begin = std::min(count_, chunk * chunk_ + number * longest_piece_);
-  const std::size_t end =
-      std::min({count_, (chunk + 1) * chunk_, chunk * chunk_ + (number + 1) * longest_piece_});
-  return {begin, end > begin ? end - begin : 0};
+  return piece_of(count_, chunk_, chunk * chunk_, longest_piece_, number);
+}
+
+std::vector<StagedPiece> SharedReduction::stripes(std::size_t count, Dtype dtype, int owners,
+                                                  std::size_t bytes) {
+  const std::size_t element = size_of(dtype), chunks = static_cast<std::size_t>(owners);
+  const std::size_t chunk = longest_chunk(count, element, chunks);
+  const std::size_t length =
+      whole_lines(std::max<std::size_t>(1, bytes / element / chunks), element);
+  std::vector<StagedPiece> stripes((chunk + length - 1) / length);
+  for (std::size_t i = 0; i < stripes.size(); ++i) {
+    for (std::size_t c = 0; c < chunks; ++c)
+      stripes[i].input.push_back(piece_of(count, chunk, c * chunk, length, i));
+    stripes[i].output = stripes[i].input;
+  }
+  return stripes;
 }
 
 std::byte* SharedReduction::staged(const Rank& rank, std::size_t chunk,
@@ -227,16 +258,24 @@ std::uint64_t SharedReduction::least(Counter counter, bool Rank::*among) const {
   return least;
 }
 
+bool SharedReduction::is_here(std::uint64_t number) const {
+  if (!ranks_[own_].offer.comes || device_call_ == nullptr) return true;
+  for (std::size_t chunk = 0; chunk < owners_; ++chunk)
+    if (!device_call_->is_here(piece(chunk, number))) return false;
+  return true;
+}
+
 bool SharedReduction::may_stage() const {
   return stages() && ranks_[own_].hides_input && staged_ < pieces_ &&
-         staged_ < least(Counter::reduced) + kPlaces;
+         staged_ < least(Counter::reduced) + kPlaces && is_here(staged_);
 }
 
 bool SharedReduction::may_reduce() const {
-  if (reaches_) return reduced_ < pieces_;
+  if (reduced_ >= pieces_ || !is_here(reduced_)) return false;
+  if (reaches_) return reduced_ < least(Counter::staged, &Rank::counts_input);
   const bool has_place =
       !ranks_[own_].hides_output || reduced_ < least(Counter::taken, &Rank::takes) + kPlaces;
-  return reduced_ < pieces_ && reduced_ < least(Counter::staged, &Rank::hides_input) && has_place;
+  return reduced_ < least(Counter::staged, &Rank::counts_input) && has_place;
 }
 
 bool SharedReduction::may_take() const {
@@ -249,7 +288,7 @@ bool SharedReduction::is_through(int rank) const {
   };
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
   return (!is_owner(static_cast<std::size_t>(rank)) || has_counted_all(Counter::reduced)) &&
-         (!stages() || !r.hides_input || has_counted_all(Counter::staged)) &&
+         (!r.counts_input || has_counted_all(Counter::staged)) &&
          (!r.takes || has_counted_all(Counter::taken));
 }
 
@@ -261,6 +300,30 @@ void SharedReduction::stage_piece() {
                 from.count * element_);
   }
   board_.count(sequence_, Counter::staged, ++staged_);
+}
+
+// Others may read what has come to the host since.
+bool SharedReduction::tell_arrived() {
+  const Rank& own = ranks_[own_];
+  if (!own.offer.comes || (stages() && own.hides_input)) return false;
+  const std::uint64_t before = staged_;
+  while (staged_ < pieces_ && is_here(staged_)) ++staged_;
+  if (staged_ == before) return false;
+  board_.count(sequence_, Counter::staged, staged_);
+  return true;
+}
+
+// All owners have written these parts of the output, and this rank has taken the rest of them.
+Result<> SharedReduction::let_go_of_sums() {
+  if (device_call_ == nullptr) return Done{};
+  std::uint64_t final = std::min(least(Counter::reduced), reduced_);
+  if (own().takes) final = std::min(final, taken_);
+  for (; let_go_ < final; ++let_go_) {
+    for (std::size_t chunk = 0; chunk < owners_; ++chunk)
+      if (auto told = device_call_->output_is_final(piece(chunk, let_go_)); !told)
+        return failed_device(members_, request_, told.error());
+  }
+  return Done{};
 }
 
 bool SharedReduction::read_inputs(Piece all) {
@@ -381,11 +444,13 @@ Result<Progress> SharedReduction::advance() {
     if (!agreed || !knows_memory_) return agreed;
   }
   bool moved = true;
-  if (may_reduce()) moved = reduce_piece();
+  if (tell_arrived()) moved = true;
+  else if (may_reduce()) moved = reduce_piece();
   else if (may_take()) moved = take_piece();
   else if (may_stage()) stage_piece();
   else moved = false;
   if (forbidden_ >= 0) return closed();
+  if (auto let_go = let_go_of_sums(); !let_go) return let_go.error();
   if (is_done()) return Progress::done;
   return moved ? Progress::moved : Progress::soon;
 }
@@ -411,6 +476,12 @@ bool SharedReduction::is_done() const {
 std::vector<int> SharedReduction::awaited() const {
   if (!lacking_.empty()) return lacking_;
   std::vector<int> ranks;
+  for (int r = 0; knows_memory_ && reduced_ < pieces_ && r < members_.size(); ++r) {
+    const bool is_late = ranks_[static_cast<std::size_t>(r)].counts_input &&
+                         board_.counted(r, sequence_, Counter::staged) <= reduced_;
+    if (r != members_.rank() && is_late) ranks.push_back(r);
+  }
+  if (!ranks.empty()) return ranks;
   for (int r = 0; r < members_.size(); ++r) {
     const bool is_late =
         knows_memory_ ? !is_through(r) : board_.counted(r, sequence_, Counter::found) == 0;

@@ -22,6 +22,9 @@
 // memory of a rank whose call has failed does not count the piece (region_lease.h), so that no rank
 // takes it for a sum.
 //
+// An input that still comes from a device (staging/staged_call.h) is counted as it does, as a staged
+// one is, and its rank lets go of each part of its output that is complete.
+//
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.
 //
@@ -40,6 +43,7 @@
 #include "paceline/core/collective/call/request.h"
 #include "paceline/core/collective/carrier/board.h"
 #include "paceline/core/collective/carrier/carrier.h"
+#include "paceline/core/collective/staging/staged_call.h"
 #include "paceline/core/transport/link/region_lease.h"
 
 namespace paceline::collective {
@@ -66,6 +70,7 @@ class SharedReduction {
     std::uint64_t input_address = 0, output_address = 0;  // of hidden ones; 0: out of reach
     bool reaches = false;  // this rank can reach all others' memory, and it is worth it
     bool is_had = false;   // all others have told that they have the segments
+    bool comes = false;    // the input is not all there yet: it is counted
     bool needs_stage() const { return input.segment == 0 || output.segment == 0; }
     bool is_in_reach() const {
       return (input.segment != 0 || input_address != 0) &&
@@ -75,9 +80,13 @@ class SharedReduction {
 
   // All have posted an Offer for operation `sequence`, and this rank the one of `request`. `stage`
   // is this rank's; nullptr where its offer says none. `read`: room for what is read, enlarged as
-  // needed. `board`, `members` and `read` outlive it.
+  // needed. `board`, `members`, `request` and `read` outlive it.
   SharedReduction(Board& board, const Members& members, std::uint64_t sequence,
                   const Request& request, Memory stage, std::vector<std::byte>& read);
+
+  // The parts of both buffers that are summed up together, of about `bytes` each.
+  static std::vector<StagedPiece> stripes(std::size_t count, Dtype dtype, int owners,
+                                          std::size_t bytes);
 
   // Whether some rank lacks the stage that it needs. All ranks see the same; none may advance.
   bool is_impossible() const;
@@ -101,6 +110,7 @@ class SharedReduction {
   struct Rank {
     Offer offer;
     bool hides_input = false, hides_output = false;
+    bool counts_input = false;       // pieces of it, as others may read them
     transport::Extent written = {};  // what others write in its output, in bytes from its begin
     bool takes = false;              // the rest itself
     const std::byte* input = nullptr;
@@ -108,9 +118,7 @@ class SharedReduction {
     std::byte* stage = nullptr;
     std::vector<Memory> held = {};  // so that it stays mapped
   };
-  struct Piece {
-    std::size_t offset = 0, count = 0;  // elements
-  };
+  using Piece = ElementRange;
 
   Rank& own() { return ranks_[own_]; }
   bool is_owner(std::size_t rank) const { return rank < owners_; }
@@ -133,6 +141,7 @@ class SharedReduction {
   // The least count of the other ranks, or of those of them that use their stage so.
   std::uint64_t least(Board::Counter counter, bool Rank::*among = nullptr) const;
 
+  bool is_here(std::uint64_t number) const;  // that piece of all chunks of the own input
   bool may_stage() const;
   bool may_reduce() const;
   bool may_take() const;
@@ -144,6 +153,8 @@ class SharedReduction {
   bool write_sums(Piece all);
   bool reduce_piece();
   void stage_piece();
+  bool tell_arrived();
+  Result<> let_go_of_sums();
   void sum_up(Piece all);
   bool take_piece();
   bool take(std::size_t chunk, transport::Extent part);
@@ -154,6 +165,7 @@ class SharedReduction {
   Board& board_;
   const Members& members_;
   const std::uint64_t sequence_;
+  const Request& request_;
   const ReduceOp op_;
   const Dtype dtype_;
   const std::size_t count_, element_, own_;
@@ -174,6 +186,8 @@ class SharedReduction {
   int forbidden_ = -1;                   // the rank whose memory the system has closed
   bool summed_up_ = false;               // the piece whose sums are to be written
   std::uint64_t staged_ = 0, reduced_ = 0, taken_ = 0;  // pieces
+  StagedCall* device_call_ = nullptr;                   // whose buffers this rank's are; null: none
+  std::uint64_t let_go_ = 0;                            // pieces of the output
 };
 
 }  // namespace paceline::collective

@@ -7,6 +7,7 @@
 #include "paceline/core/base/half.h"
 #include "paceline/core/collective/call/arguments.h"
 #include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/carrier/carrier_pieces.h"
 #include "paceline/core/collective/engine/enlist.h"
 #include "paceline/core/collective/group/communicator_impl.h"
 #include "paceline/core/collective/program/contract.h"
@@ -131,6 +132,7 @@ Communicator::Impl::Impl(collective::Opening opening)
       devices(opening.devices),
       device_transport(opening.device_transport),
       all_on_device(opening.all_on_device),
+      staged_piece(opening.staged_piece),
       group(opened_group(opening)),
       rank(group->members().rank()),
       size(group->members().size()),
@@ -217,6 +219,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   if (request.route == Route::engine) choose_engine(request);
   else if (request.route != Route::gathered && collective::is_carried_by_programs(call.operation))
     choose_program(request, algorithm);
+  bring_from_device(request);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   request.work = group->new_work(to_string(call, request.carrier()));
   if (request.staged) collective::let_order(*request.work, request.staged);
@@ -288,9 +291,16 @@ void Communicator::Impl::take_from_device(Request& request, std::string_view alg
   if (device_transport != DeviceTransport::staged && group->may_go_direct() &&
       collective::goes_direct(route_facts, call, algorithm))
     return;
-  request.staged->stage();
+  request.staged->place_buffers();
   request.input = request.staged->input();
   request.output = request.staged->output();
+}
+
+// Once it is known what carries the call.
+void Communicator::Impl::bring_from_device(const Request& request) const {
+  if (!request.staged || !request.staged->is_staged()) return;
+  request.staged->bring(
+      collective::pieces_of(request, rank, group->members().owners(), staged_piece));
 }
 
 collective::Shape Communicator::Impl::shape_with_root(int root) const {

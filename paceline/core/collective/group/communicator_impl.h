@@ -47,6 +47,7 @@ class Communicator::Impl {
   const std::function<device::Devices&()> devices;
   const membership::DeviceTransport device_transport;
   const bool all_on_device;
+  const std::size_t staged_piece;
   const std::shared_ptr<collective::Group> group;
   std::shared_ptr<Family> family = std::make_shared<Family>();
   void join(std::shared_ptr<Family> other);
@@ -83,6 +84,7 @@ class Communicator::Impl {
   void choose_engine(collective::Request& request) const;
   bool is_on_device(const collective::Request& request) const;
   void take_from_device(collective::Request& request, std::string_view algorithm);
+  void bring_from_device(const collective::Request& request) const;
   std::shared_ptr<collective::StagingArea> staging_area(int device);
   void choose_program(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<const collective::ProgramPlan> plan(const collective::Algorithm& algorithm,

@@ -153,7 +153,7 @@ void Group::bring_back_later(const Request& request) {
 }
 
 bool Group::may_begin(const Request& request) const {
-  return !request.staged || !request.staged->is_staged() || request.staged->is_here();
+  return !request.staged || !request.staged->is_staged() || request.staged->has_begun_to_come();
 }
 
 // A call that was to go between devices cannot.

@@ -204,9 +204,11 @@ std::string Group::whom_it_waits_for() const {
     whom = fmt::format("the shared memory of {}, which called it", members_.names(pages));
   } else {
     const auto [awaited, to_take] = current_->awaited();
-    whom = to_take ? fmt::format("{} to take what was sent to it", members_.names(awaited))
-                   : fmt::format("data of {}, which {} called it", members_.names(awaited),
-                                 awaited.size() == 1 ? "has" : "have");
+    if (awaited.empty()) whom = "its device";  // for the rest of the input
+    else if (to_take) whom = fmt::format("{} to take what was sent to it", members_.names(awaited));
+    else
+      whom = fmt::format("data of {}, which {} called it", members_.names(awaited),
+                         awaited.size() == 1 ? "has" : "have");
   }
   return fmt::format("{} waits in {} for {}", members_.name(members_.rank()),
                      current_->description(), whom);

@@ -36,6 +36,7 @@ struct Opening {
   std::function<device::Devices&()> devices = {};
   // This is to carry buffers in the memory of devices.
   membership::DeviceTransport device_transport = membership::DeviceTransport::automatic;
+  std::size_t staged_piece = std::size_t{1} << 20;  // bytes: longer calls are staged in pieces
   // For tests: all buffers count as memory of device 0, whatever their callers say.
   bool all_on_device = false;
 };

@@ -84,6 +84,7 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
                                      .engines = impl_->engines,
                                      .devices = impl_->devices,
                                      .device_transport = impl_->device_transport,
+                                     .staged_piece = impl_->staged_piece,
                                      .all_on_device = impl_->all_on_device});
   made->impl_->join(impl_->family);
   return made;

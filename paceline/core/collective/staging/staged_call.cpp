@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "paceline/core/base/check.h"
 
@@ -63,7 +64,7 @@ Result<> StagedCall::hold_behind_call(device::Stream stream) const {
 // Buffers that overlap on the device do so on the host, in the same way.
 void StagedCall::place_buffers(bool apart) {
   const Bytes in = buffers_.input.bytes(), out = ConstBuffer(buffers_.output).bytes();
-  const bool together = !apart && overlap(in, out);
+  const bool together = !apart && !buffers_.must_be_apart && overlap(in, out);
   const std::byte* const first = std::min(in.data(), out.data());
   const std::size_t in_at = together ? static_cast<std::size_t>(in.data() - first) : 0;
   const std::size_t out_at =
@@ -74,20 +75,43 @@ void StagedCall::place_buffers(bool apart) {
   output_ = {out.empty() ? nullptr : memory + out_at, buffers_.output.count, buffers_.output.dtype};
 }
 
+void StagedCall::bring(std::vector<StagedPiece> pieces) {
+  if (pieces.empty()) pieces.push_back({{{0, input_.count}}, {{0, output_.count}}});
+  if (!buffers_.brings_input)
+    for (StagedPiece& piece : pieces) piece.input.clear();
+  arrivals_ = buffers_.brings_input ? pieces.size() : 1;
+  pieces_ = StagedPieces(std::move(pieces));
+  area_->make_events(*host_, arrivals_ - 1);
+  if (auto begun = copy_input(); !begun) throw Error(begun.error());
+}
+
 Result<> StagedCall::copy_input() {
   if (buffers_.brings_input && input_.count > 0) {  // else nothing needs to wait for the callers
     if (auto held = hold_behind_call(area_->down()); !held) return held;
-    auto copied = device().copy(const_cast<std::byte*>(input_.data), buffers_.input.data,
-                                input_.size_bytes(), area_->down());
-    if (!copied) return copied;
+    for (std::size_t i = 0; i < arrivals_; ++i) {
+      if (auto copied = copy_down(pieces_[i]); !copied) return copied;
+      if (auto recorded = arrival(i).record(area_->down()); !recorded) return recorded;
+    }
+    return Done{};
   }
   return host_->here->record(area_->down());
 }
 
-void StagedCall::stage(bool apart) {
-  place_buffers(apart || buffers_.must_be_apart);
-  is_staged_ = true;
-  if (auto begun = copy_input(); !begun) throw Error(begun.error());
+Result<> StagedCall::copy_down(const StagedPiece& piece) {
+  const std::size_t element = size_of(input_.dtype);
+  for (const ElementRange& range : piece.input) {
+    if (range.count == 0) continue;
+    const std::size_t at = range.offset * element;
+    auto copied = device().copy(const_cast<std::byte*>(input_.data) + at, buffers_.input.data + at,
+                                range.count * element, area_->down());
+    if (!copied) return copied;
+  }
+  return Done{};
+}
+
+// The last one is that of the whole input.
+device::Event& StagedCall::arrival(std::size_t piece) const {
+  return piece + 1 < arrivals_ ? *host_->pieces_here[piece] : *host_->here;
 }
 
 // --- streams of callers --------------------------------------------------------------------------
@@ -117,12 +141,13 @@ Result<bool> StagedCall::has_passed(Moment moment) {
         if (!passed || !*passed) return passed;
       }
       return true;
-    case Moment::input: {
-      if (is_here_) return true;
-      auto passed = host_->here->has_passed();
-      if (passed) is_here_ = *passed;
-      return passed;
-    }
+    case Moment::input:
+      while (arrived_ < arrivals_) {
+        auto passed = arrival(arrived_).has_passed();
+        if (!passed || !*passed) return passed;
+        ++arrived_;
+      }
+      return true;
     case Moment::sum: return place_->here->has_passed();
     case Moment::output: return host_->returned->has_passed();
   }
@@ -134,16 +159,35 @@ Result<> StagedCall::begin_sum(const device::Reduction& reduction) {
   return place_->here->record(area_->sums());
 }
 
-// The output must not change before what its stream was given is done. The stream waits no earlier:
-// the call behind may be ordered behind this one.
-Result<> StagedCall::begin_return() {
-  if (auto held = hold_behind_call(area_->up()); !held) return held;
-  if (buffers_.takes_output && output_.count > 0) {
-    auto copied =
-        device().copy(buffers_.output.data, output_.data, output_.size_bytes(), area_->up());
+Result<> StagedCall::copy_up(const StagedPiece& piece) {
+  const std::size_t element = size_of(output_.dtype);
+  for (const ElementRange& range : piece.output) {
+    if (!buffers_.takes_output || range.count == 0) continue;
+    const std::size_t at = range.offset * element;
+    auto copied = device().copy(buffers_.output.data + at, output_.data + at, range.count * element,
+                                area_->up());
     if (!copied) return copied;
   }
+  return Done{};
+}
+
+// The output must not change before what its stream was given is done. The stream waits no earlier:
+// the call behind may be ordered behind this one.
+Result<> StagedCall::give_back(const std::vector<std::size_t>& pieces) {
+  if (!std::exchange(up_is_held_, true))
+    if (auto held = hold_behind_call(area_->up()); !held) return held;
+  for (const std::size_t piece : pieces)
+    if (auto copied = copy_up(pieces_[piece]); !copied) return copied;
   return host_->returned->record(area_->up());
+}
+
+Result<> StagedCall::output_is_final(ElementRange part) {
+  const std::vector<std::size_t> ended = pieces_.ended_by(part);
+  return ended.empty() ? Done{} : give_back(ended);
+}
+
+Result<> StagedCall::begin_return() {
+  return give_back(pieces_.rest());
 }
 
 void StagedCall::settle() {

@@ -8,6 +8,7 @@
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/staging/staged_pieces.h"
 #include "paceline/core/collective/staging/staging_area.h"
 
 namespace paceline::collective {
@@ -26,7 +27,7 @@ class StagedCall {
   // A moment for which a call waits (staged_calls.h).
   enum class Moment : std::uint8_t {
     called,  // the callers' streams have done all that they had been given before the call
-    input,   // the input is on the host
+    input,   // all of the input is on the host
     sum,     // this rank's kernel is done (carrier/device_reduction.h)
     output,  // the output is on the device
   };
@@ -37,12 +38,20 @@ class StagedCall {
   // Waits as settle() does, where a call was refused.
   ~StagedCall();
 
-  // Gives the device's stream the copy of the input to the host. `apart`: input and output have
-  // places of their own on the host, also where they are the same on the device, since other ranks
-  // may write to the output before the input has come. THREAD: as the constructor, or the reactor's
-  // driver later. THROWS as the constructor.
-  void stage(bool apart = false);
-  bool is_staged() const { return is_staged_; }
+  // Gives the buffers their places on the host. `apart`: input and output have places of their own
+  // there, also where they are the same on the device, since other ranks may write to the output
+  // before the input has come. THREAD: as the constructor, or the reactor's driver later. THROWS as
+  // the constructor.
+  void place_buffers(bool apart = false);
+  // Gives the device's stream the copy of the input to its place, piece by piece; no pieces: all at
+  // once. REQUIRES: is_staged(). THREAD, THROWS: as
+  // place_buffers().
+  void bring(std::vector<StagedPiece> pieces = {});
+  void stage(bool apart = false) {
+    place_buffers(apart);
+    bring();
+  }
+  bool is_staged() const { return host_ != nullptr; }
   // On the host. REQUIRES: is_staged().
   ConstBuffer input() const { return input_; }
   Buffer output() const { return output_; }
@@ -56,10 +65,20 @@ class StagedCall {
 
   // THREAD: reactor's driver, as all that follows.
   Result<bool> has_passed(Moment moment);
-  bool is_here() const { return is_here_; }  // the input, as it was seen last
+  // The input, as it was seen last: all of it, its first piece, a part of it.
+  bool is_here() const { return arrived_ == arrivals_; }
+  bool has_begun_to_come() const { return arrived_ > 0; }
+  bool is_here(ElementRange part) const {
+    return is_here() || arrived_ >= pieces_.needed_for(part);
+  }
+  std::size_t arrived() const { return arrived_; }  // pieces
+  bool has_pieces() const { return pieces_.count() > 1; }
   // Gives the reduction to the device, beside all streams of callers.
   Result<> begin_sum(const device::Reduction& reduction);
-  // Gives the device's stream the copy of the output.
+  // This part of the output will not change any more: the device's stream is given the copy of what
+  // has become a whole piece with it. Told once of each element, where has_pieces().
+  Result<> output_is_final(ElementRange part);
+  // Gives the device's stream the copy of the output, but for what it was given before.
   Result<> begin_return();
   // Waits until the device neither reads the input nor writes the output, or a second: one that
   // hangs must not keep the verdict back. For a call that failed.
@@ -68,9 +87,12 @@ class StagedCall {
  private:
   void check_memory() const;
   void mark_call();
-  void place_buffers(bool apart);
   Result<> copy_input();
+  Result<> copy_down(const StagedPiece& piece);
+  Result<> copy_up(const StagedPiece& piece);
+  Result<> give_back(const std::vector<std::size_t>& pieces);
   Result<> hold_behind_call(device::Stream stream) const;
+  device::Event& arrival(std::size_t piece) const;
 
   const std::shared_ptr<StagingArea> area_;
   const DeviceBuffers buffers_;
@@ -80,7 +102,9 @@ class StagedCall {
   std::size_t marks_ = 0;                      // streams
   ConstBuffer input_;
   Buffer output_;
-  bool is_staged_ = false, is_here_ = false;
+  StagedPieces pieces_;
+  std::size_t arrivals_ = 1, arrived_ = 0;  // events of the input; those that have passed
+  bool up_is_held_ = false;                 // behind the call
 };
 
 // Work::order of the work lets streams wait for the call.

@@ -43,7 +43,7 @@ void StagedCalls::bring_back(std::shared_ptr<StagedCall> call, std::shared_ptr<W
        .work = std::move(work),
        .description = description,
        .deadline = deadline});
-  if (!begun) on_failure_(begun.error());
+  if (!begun) on_failure_(broken(waits_.back(), begun.error()));
 }
 
 // A nap that went on would end in another thread's destructor.
@@ -54,21 +54,28 @@ void StagedCalls::stop_looking() {
 
 bool StagedCalls::poll() {
   std::vector<Wait> over;
+  bool moved = false;
+  std::optional<Failure> failure;
   for (Wait& wait : waits_) {
+    const std::size_t before = wait.call->arrived();
     auto is_over = wait.call->has_passed(wait.moment);
     if (!is_over) {
-      on_failure_(is_over.error());
-      return true;
+      failure = broken(wait, is_over.error());
+      break;
     }
+    if (wait.call->arrived() != before) wait.since = Clock::now();
+    moved = moved || *is_over || wait.call->arrived() != before;
     if (*is_over) over.push_back(std::move(wait));
   }
-  if (over.empty()) return false;
+  if (!moved && !failure) return false;
+  naps_.begin_anew();
   std::erase_if(waits_, [](const Wait& wait) { return wait.call == nullptr; });
   if (waits_.empty()) stop_looking();
   for (const Wait& wait : over) {
     if (wait.work) wait.work->finish(std::nullopt);
   }
-  on_passed_();
+  if (failure) on_failure_(*failure);
+  else on_passed_();
   return true;
 }
 
@@ -88,6 +95,10 @@ std::string StagedCalls::text_of(const Wait& wait) {
     }
   }();
   return fmt::format("{} for {} to {}", wait.description, wait.call->device().name(), what);
+}
+
+Failure StagedCalls::broken(const Wait& wait, const Failure& why) {
+  return {why.fault, fmt::format("in {}, which has failed: {}", text_of(wait), why.what), {}};
 }
 
 std::optional<Failure> StagedCalls::overdue(Clock::time_point now) const {

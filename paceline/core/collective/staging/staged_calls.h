@@ -20,8 +20,9 @@ namespace paceline::collective {
 
 class StagedCalls final : private transport::Pollable {
  public:
-  // `on_passed`: moments have passed that calls awaited. `on_failure`: the device has failed, or a
-  // call waited for it until its deadline. Both may call this.
+  // `on_passed`: moments have passed that calls awaited, or pieces of inputs have come.
+  // `on_failure`: the device has failed, or a call waited for it until its deadline. Both may call
+  // this.
   StagedCalls(transport::Reactor& reactor, std::function<void()> on_passed,
               std::function<void(Failure)> on_failure);
   ~StagedCalls() override;
@@ -56,6 +57,7 @@ class StagedCalls final : private transport::Pollable {
   bool poll() override;
   void set_asleep(bool asleep) override { naps_.set_asleep(asleep); }
   static std::string text_of(const Wait& wait);
+  static Failure broken(const Wait& wait, const Failure& why);
 
   transport::Reactor& reactor_;
   const std::function<void()> on_passed_;

@@ -87,6 +87,10 @@ std::unique_ptr<StagingArea::Place> StagingArea::take(std::size_t bytes) {
   return place;
 }
 
+void StagingArea::make_events(Place& place, std::size_t pieces) {
+  while (place.pieces_here.size() < pieces) place.pieces_here.push_back(must(device_.make_event()));
+}
+
 void StagingArea::settle(const Place& place) {
   const Deadline deadline = Deadline::in(hangs_ ? std::chrono::seconds(0) : kLongestWait);
   bool is_quiet = place.is_quiet();

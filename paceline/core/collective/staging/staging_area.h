@@ -40,9 +40,10 @@ class StagingArea {
     std::uint32_t value = 0;
     // Behind all that the streams of the input and of the output had been given before the call.
     std::array<std::unique_ptr<device::Event>, 2> called;
-    std::unique_ptr<device::Event> here;      // the input is on the host; or the sum is made
-    std::unique_ptr<device::Event> returned;  // the output is on the device
-    std::unique_ptr<device::Event> ordered;   // a stream has waited for the word
+    std::unique_ptr<device::Event> here;  // the input is on the host; or the sum is made
+    std::vector<std::unique_ptr<device::Event>> pieces_here;  // of the input, before that
+    std::unique_ptr<device::Event> returned;                  // the output is on the device
+    std::unique_ptr<device::Event> ordered;                   // a stream has waited for the word
   };
 
   // `device` outlives it. THROWS Error (io): the device makes no streams.
@@ -59,6 +60,8 @@ class StagingArea {
   // A place of at least `bytes`. THROWS Error (io): there is not enough memory, or the device does
   // not register it or makes no events.
   std::unique_ptr<Place> take(std::size_t bytes);
+  // Lets the place have so many events of pieces, at least. THROWS as take().
+  void make_events(Place& place, std::size_t pieces);
   // It is taken again when it is free.
   void give_back(std::unique_ptr<Place> place);
   // Waits until the place is quiet, but no longer than a second; and not at all if the last wait

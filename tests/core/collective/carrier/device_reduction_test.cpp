@@ -274,26 +274,28 @@ TEST(DeviceReduction, ADeviceThatDoesNotGoOnIsNamedAtTheDeadline) {
   });
 }
 
-TEST(DeviceReduction, ADeviceThatFailsIsTold) {
+TEST(DeviceReduction, ADeviceThatFailsIsNamedWithItsRankAndOperation) {
   LateDevices devices(test::seed(4426), 2);
   const OnDevice first(devices.device(0), 100, nullptr), second(devices.device(1), 100, nullptr, 1);
   run_with(devices, 2, {}, [&](Job& job) {
     const OnDevice& own = job.rank() == 0 ? first : second;
     job.world().all_reduce(own.buffer()).wait();
     job.world().barrier().wait();
-    std::string text;
+    Failure failure{Fault::io, "", {}};
     if (job.rank() == 1) {
       const Work work = job.world().all_reduce(own.buffer());
       devices.device(1).break_down("an illegal address");
-      text = failure_of([&] { work.wait(); }).what;
+      failure = failure_of([&] { work.wait(); });
       devices.device(1).break_down("");
     } else {
-      text = failure_of([&] {
-               job.world().all_reduce(own.buffer()).wait();
-               job.world().barrier().wait();
-             }).what;
+      failure = failure_of([&] {
+        job.world().all_reduce(own.buffer()).wait();
+        job.world().barrier().wait();
+      });
     }
-    EXPECT_THAT(text, HasSubstr("late:1: an illegal address"));
+    EXPECT_THAT(failure.what, AllOf(HasSubstr("rank 1"), HasSubstr("all_reduce f32[100] sum"),
+                                    HasSubstr("late:1: an illegal address")));
+    EXPECT_EQ(failure.ranks, std::vector{1});
   });
 }
 

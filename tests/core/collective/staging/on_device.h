@@ -18,6 +18,7 @@ struct DeviceWorld {
   std::chrono::milliseconds timeout = 60s;
   std::chrono::milliseconds stall_time = 5s;
   membership::DeviceTransport transport = membership::DeviceTransport::automatic;
+  std::size_t staged_piece = 0;  // bytes; 0: as usual
 };
 
 inline void run_with(test::LateDevices& devices, int ranks, const DeviceWorld& world,
@@ -27,7 +28,7 @@ inline void run_with(test::LateDevices& devices, int ranks, const DeviceWorld& w
                                   .operation_timeout = world.timeout,
                                   .stall_time = world.stall_time};
   run_ranks(ranks, options, [&](Job& job) {
-    job::use_devices(job, devices, world.all_on_device, world.transport);
+    job::use_devices(job, devices, world.all_on_device, world.transport, world.staged_piece);
     body(job);
   });
 }
