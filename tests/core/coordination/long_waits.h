@@ -61,9 +61,10 @@ struct LongWaits {
 // Runs the body on each rank. Rank 0 is `mute` when the body sets that. A rank that has failed
 // leaves its Job when all have ended or failed.
 inline LongWaits long_waits(int ranks, std::atomic<bool>& mute,
-                            const std::function<void(Job&)>& body) {
+                            const std::function<void(Job&)>& body,
+                            std::chrono::milliseconds timeout = std::chrono::milliseconds(400)) {
   const LocalWorldOptions options = {
-      .operation_timeout = std::chrono::milliseconds(400),
+      .operation_timeout = timeout,
       .stall_time = std::chrono::milliseconds(50),
       .through = [&](int rank, int, std::unique_ptr<transport::Link> link) {
         if (rank != 0) return link;
@@ -84,11 +85,6 @@ inline LongWaits long_waits(int ranks, std::atomic<bool>& mute,
   });
   said.lines = ::testing::internal::GetCapturedStderr();
   return said;
-}
-
-inline LongWaits long_waits(int ranks, const std::function<void(Job&)>& body) {
-  std::atomic<bool> never = false;
-  return long_waits(ranks, never, body);
 }
 
 // A rank that waits in `what` for `whom` has said so at the stall time, and its failure too.

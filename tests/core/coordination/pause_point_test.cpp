@@ -68,35 +68,36 @@ TEST(PausePoint, ARankThatEndsWithoutAWaitIsNamedToThoseWhoWait) {
   });
 }
 
-// Rank 2 goes its own way, until all others have failed.
-LongWaits others_wait(std::atomic<bool>& is_mute,
-                      const std::function<void(PausePoint&, int)>& wait) {
+// Rank 2 goes its own way, until both others have failed: the first one's deadline ends all, so it
+// leaves the other one time to tell its stall.
+LongWaits others_wait(const std::function<void(PausePoint&)>& wait) {
+  std::atomic<bool> never = false;
   std::latch others(2);
-  return long_waits(3, is_mute, [&](Job& job) {
+  const auto body = [&](Job& job) {
     PausePoint pauses(job.world());
     job.world().barrier().wait();
     if (job.rank() == 2) return others.wait();
     try {
-      wait(pauses, job.rank());
+      wait(pauses);
     } catch (const Error&) {
       others.count_down();
       throw;
     }
-  });
+  };
+  return long_waits(3, never, body, std::chrono::milliseconds(800));
 }
 
 TEST(PausePoint, WhoeverWaitsNamesTheRankThatDoesNotComeThoughRank0AloneKnowsIt) {
-  const auto save = [](PausePoint& pauses, int) { std::ignore = pauses.call(1, 7); };
-  const auto end = [](PausePoint& pauses, int) { std::ignore = pauses.wait_for_pause(7); };
+  const auto save = [](PausePoint& pauses) { std::ignore = pauses.call(1, 7); };
+  const auto end = [](PausePoint& pauses) { std::ignore = pauses.wait_for_pause(7); };
   const std::string come =
       "not stood still for it (it may be in an operation that all ranks make: "
       "call Checkpoints::wait_for_all_ranks() before it)";
   for (const auto& [wait, waits] :
-       {std::pair<std::function<void(PausePoint&, int)>, std::string>(
+       {std::pair<std::function<void(PausePoint&)>, std::string>(
             save, "a save of all ranks for rank 2, which has " + come),
         {end, "the end of all ranks' steps for rank 2, which has not ended its own"}}) {
-    std::atomic<bool> never = false;
-    const LongWaits said = others_wait(never, wait);
+    const LongWaits said = others_wait(wait);
     for (const int rank : {0, 1}) {
       const std::string line = fmt::format("stall: for 0.05 s rank {} waits in {}\n", rank, waits);
       EXPECT_THAT(said.lines, ::testing::HasSubstr(line));
@@ -109,13 +110,20 @@ TEST(PausePoint, WhoeverWaitsNamesTheRankThatDoesNotComeThoughRank0AloneKnowsIt)
 
 TEST(PausePoint, IfRank0DoesNotSayWhoIsMissingItIsNamedItself) {
   std::atomic<bool> is_mute = false;
-  const LongWaits said = others_wait(is_mute, [&](PausePoint& pauses, int rank) {
-    if (rank == 1) is_mute = true;
-    std::ignore = pauses.wait_for_pause(7);
+  std::latch is_over(1);
+  const LongWaits said = long_waits(2, is_mute, [&](Job& job) {
+    PausePoint pauses(job.world());
+    job.world().barrier().wait();
+    if (job.rank() == 0) return is_over.wait();
+    is_mute = true;
+    try {
+      std::ignore = pauses.wait_for_pause(7);
+    } catch (const Error&) {
+      is_over.count_down();
+      throw;
+    }
   });
-  EXPECT_THAT(said.lines,
-              ::testing::HasSubstr("stall: for 0.05 s rank 1 waits in the end of all ranks' steps "
-                                   "for rank 0, which does not answer\n"));
+  expect_told(said, 1, "the end of all ranks' steps for rank 0, which does not answer");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ TEST(AdmmMaster, WaitsForTheBarrierAndKeepsWhatAbsentWorkersBroughtLast) {
   EXPECT_FALSE(master.can_update());
   master.receive(2, {1});
   EXPECT_FALSE(master.can_update()) << "one of two";
+  EXPECT_THAT(master.awaited(), ElementsAre(0, 1));
   master.receive(0, {10});
   ASSERT_TRUE(master.can_update());
   EXPECT_THAT(master.update(), ElementsAre(0, 2));
@@ -38,6 +39,7 @@ TEST(AdmmMaster, NobodyMissesAnUpdateForTheDelaythTimeInARow) {
   master.receive(0, {2});
   master.receive(1, {30});
   EXPECT_FALSE(master.can_update()) << "worker 2 would be two updates old";
+  EXPECT_THAT(master.awaited(), ElementsAre(2));
   master.receive(2, {400});
   ASSERT_TRUE(master.can_update());
   EXPECT_THAT(master.update(), ElementsAre(0, 1, 2));

@@ -72,7 +72,8 @@ TEST(AsyncAdmmSolver, WhoeverWaitsNamesTheRankThatBringsNothing) {
   const test::LinearCase one_case = few_samples();
   std::latch all_have_ended(3), others_have_ended(2);
   std::array<Failure, 3> failures;
-  const LocalWorldOptions options = {.operation_timeout = std::chrono::milliseconds(400),
+  // The first one's deadline ends all, so it leaves the other one time to tell its stall.
+  const LocalWorldOptions options = {.operation_timeout = std::chrono::milliseconds(800),
                                      .stall_time = std::chrono::milliseconds(50)};
   ::testing::internal::CaptureStderr();
   test::run_ranks(3, options, [&](Job& job) {
