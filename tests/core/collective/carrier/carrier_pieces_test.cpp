@@ -172,9 +172,9 @@ TEST(StagedPieces, HaveTheBitsOfHostMemoryInAllTypes) {
       DeviceWorld world = staged(share_memory);
       world.reproducible = (ranks % 2 == 0) == share_memory;
       run_with(devices, ranks, world, [&](Job& job) {
-        for (const std::size_t bytes :
-             {kPiece, kPiece + 8, 2 * kPiece - 8, 2 * kPiece, 5 * kPiece + 16, 9 * kPiece + 8}) {
-          devices.device(0).be_eager(bytes % 16 == 8);
+        for (const std::size_t bytes : {kPiece, kPiece + 8, 2 * kPiece - 8, 2 * kPiece, 4 * kPiece,
+                                        5 * kPiece + 16, 9 * kPiece + 8}) {
+          devices.device(0).be_eager(bytes % 16 == 8 || bytes == 4 * kPiece);
           const std::uint64_t seed = test::seed(4473) + bytes;
           EXPECT_EQ(results_of(seed, bytes, &devices.device(0), job),
                     results_of(seed, bytes, nullptr, job))
