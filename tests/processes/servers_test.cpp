@@ -306,7 +306,8 @@ TEST(Servers, ParametersThatTheyKeepAreOneModelInTheEndWhoeverWaitsForWhom) {
                                                         {"shm", "staleness_aware:softsync=2"},
                                                         {"tcp", "dc_asgd:variant=adaptive"},
                                                         {"tcp", "downpour:warm_start=3"},
-                                                        {"shm", "elastic:centre=server,period=2"}})
+                                                        {"shm", "elastic:centre=server,period=2"},
+                                                        {"tcp", "admm:centre=server,period=2"}})
     EXPECT_NE(parameters_after({"--servers", "2", "--transport", transport},
                                {"--synchrony", synchrony, "--pace", "5", "--slow", "drawn:3"}),
               "")

@@ -6,8 +6,9 @@
 // the words, missing_ranks.h asks rank 0 where it alone knows, link_movement.h excuses those that a
 // slow network keeps from answering). The methods here need no operation that all ranks make: gossip that waits for nobody (async_gossip.h,
 // gossip_place.h), parts of an epoch that rank 0 deals out (tickets.h), and ranks of their own pace
-// that stand still together (pause_point.h). Start reading at machine_run.h, then ticket_machine.h
-// and tickets.h.
+// that stand still together (pause_point.h). A partial barrier (partial_barrier.h) tells when workers
+// that do not wait for all others go on. Start reading at machine_run.h, then ticket_machine.h and
+// tickets.h.
 #pragma once
 
 #include "paceline/core/coordination/machine_run.h"

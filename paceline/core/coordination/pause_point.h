@@ -24,6 +24,8 @@ class PausePoint {
   // Every rank of the group calls it.
   explicit PausePoint(Communicator& group);
 
+  // A pause is called to which this rank has not come: at_step() would wait.
+  bool is_called() const { return machine_.is_called(); }
   // At the end of a step. Nothing: no pause is called, and nobody waited. Otherwise it waits until
   // all ranks stand still, which they do until their caller goes on.
   std::optional<Pause> at_step(std::int64_t step);

@@ -9,33 +9,16 @@
 namespace paceline::linear {
 
 AdmmMaster::AdmmMaster(int workers, std::size_t width, const AdmmPace& pace, Consensus consensus)
-    : pace_{std::min(pace.barrier, workers), pace.delay},
-      consensus_(std::move(consensus)),
+    : consensus_(std::move(consensus)),
       contributions_(static_cast<std::size_t>(workers), std::vector<double>(width)),
-      has_arrived_(contributions_.size()),
-      ages_(contributions_.size()),
-      common_(width) {}
+      barrier_(pace),
+      common_(width) {
+  for (int worker = 0; worker < workers; ++worker) barrier_.join(worker);
+}
 
 void AdmmMaster::receive(int worker, std::vector<double> contribution) {
-  const auto i = static_cast<std::size_t>(worker);
-  contributions_[i] = std::move(contribution);
-  has_arrived_[i] = true;
-}
-
-bool AdmmMaster::can_update() const {
-  return awaited().empty();
-}
-
-// Those who would miss an update too many come first: the barrier may have enough without others.
-std::vector<int> AdmmMaster::awaited() const {
-  std::vector<int> late, missing;
-  for (std::size_t i = 0; i < ages_.size(); ++i) {
-    if (has_arrived_[i]) continue;
-    missing.push_back(static_cast<int>(i));
-    if (ages_[i] >= pace_.delay - 1) late.push_back(static_cast<int>(i));
-  }
-  const bool are_enough = std::ranges::count(has_arrived_, true) >= pace_.barrier;
-  return are_enough || !late.empty() ? late : missing;
+  contributions_[static_cast<std::size_t>(worker)] = std::move(contribution);
+  barrier_.arrive(worker);
 }
 
 std::vector<int> AdmmMaster::update() {
@@ -46,13 +29,14 @@ std::vector<int> AdmmMaster::update() {
       });
   consensus_(common_);
   ++updates_;
-  std::vector<int> arrived;
-  for (std::size_t i = 0; i < ages_.size(); ++i) {
-    ages_[i] = has_arrived_[i] ? 0 : ages_[i] + 1;
-    if (has_arrived_[i]) arrived.push_back(static_cast<int>(i));
-    has_arrived_[i] = false;
-  }
-  return arrived;
+  return barrier_.pass();
+}
+
+std::vector<int> AdmmMaster::ages() const {
+  std::vector<int> ages;
+  for (int worker = 0; worker < std::ssize(contributions_); ++worker)
+    ages.push_back(barrier_.age_of(worker));
+  return ages;
 }
 
 }  // namespace paceline::linear

@@ -28,7 +28,7 @@
 #include "paceline/torch/checkpointing/saved_item.h"
 #include "paceline/torch/checkpointing/saving.h"
 #include "paceline/torch/checkpointing/stop_signals.h"
-#include "paceline/torch/strategy/server/warm_start.h"
+#include "paceline/torch/strategy/server/others_wait.h"
 #include "paceline/torch/strategy/strategy.h"
 
 namespace paceline {
@@ -362,7 +362,7 @@ void Checkpoints::Impl::begin_steps() {
 // others.
 void Checkpoints::Impl::make_pauses() {
   if (pauses_ || all_wait()) return;
-  strategy::end_warm_starts(job_);
+  strategy::let_others_go_on(job_);
   pauses_.emplace(*group_);
 }
 
@@ -414,12 +414,10 @@ void Checkpoints::Impl::save_in_pauses(StopSignals::Asked asked) {
   std::uint32_t reasons = 0;
   if (asked.save || (group_->rank() == 0 && is_due(own_step_))) reasons |= kSave;
   if (asked.stop) reasons |= kStop;
-  if (reasons != 0) strategy::end_warm_starts(job_);
+  if (reasons == 0 && !pauses_->is_called()) return;
+  strategy::let_others_go_on(job_);
   if (reasons != 0) save_in(pauses_->call(reasons, own_step_));
-  else if (const auto pause = pauses_->at_step(own_step_)) {
-    strategy::end_warm_starts(job_);
-    save_in(*pause);
-  }
+  else if (const auto pause = pauses_->at_step(own_step_)) save_in(*pause);
 }
 
 // The furthest rank may stand where it stood at the save before, while others have gone on: that
@@ -434,8 +432,11 @@ void Checkpoints::Impl::save_in(const coordination::Pause& pause) {
 void Checkpoints::Impl::wait_for_all_ranks() {
   begin_steps();
   if (!pauses_) return;
-  strategy::end_warm_starts(job_);
-  while (const auto pause = pauses_->wait_for_pause(own_step_)) save_in(*pause);
+  strategy::let_others_go_on(job_);
+  while (const auto pause = pauses_->wait_for_pause(own_step_)) {
+    save_in(*pause);
+    strategy::let_others_go_on(job_);
+  }
 }
 
 bool Checkpoints::Impl::save(std::int64_t step) {

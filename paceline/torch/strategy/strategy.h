@@ -7,7 +7,7 @@
 // LocalReplica (local/local_replica.h). Rules that bear faulty gradients (rules/robust_rule.h) are
 // functions of plain rows. Where the job's servers keep the parameters, each model of consistency
 // is a strategy (server/server_strategies.cpp), and ServerSynchrony (server/server_synchrony.h) is
-// the Synchrony; a rank may be waited for (server/warm_start.h). Ensemble (ensemble.h), which needs
+// the Synchrony; a rank may be waited for (server/others_wait.h). Ensemble (ensemble.h), which needs
 // forward passes, stands beside the strategy `none`; Sandblaster (sandblaster.h), which makes
 // iterations on all samples, stands by itself. What a step should take follows from a strategy's
 // traffic (local/forecast.h). Start reading at strategies/local_sgd.cpp.

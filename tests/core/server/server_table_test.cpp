@@ -109,6 +109,37 @@ TEST(ServerTable, EveryModelOfConsistencyTrainsToTheEnd) {
   }
 }
 
+// All contribute their numbers, again and again, and the mean of those is what they read at rest.
+TEST(ServerTable, AConsensusIsMadeOfWhatAllHaveContributedLastOverSharedMemoryAndTcp) {
+  for (const bool share_memory : {true, false}) {
+    for (const char* synchrony : {"admm:barrier=3", "admm:barrier=2,delay=3", "admm:barrier=1"}) {
+      test::run_ranks(5, {.share_memory = share_memory}, [&](Job& job) {
+        Table table(job,
+                    {.name = "z",
+                     .elements = QuadraticWorld::kElements,
+                     .dtype = Dtype::f64,
+                     .synchrony = synchrony,
+                     .rule = "add",
+                     .part_bytes = 40},
+                    table_members(3, 2));
+        if (!table.is_worker()) return;
+        std::vector<double> values(QuadraticWorld::kElements, 7);
+        table.assign(buffer_of(values)).wait();
+        const int steps = 20 + 10 * job.rank();
+        for (int step = 1; step <= steps; ++step) {
+          values.assign(values.size(), 3 * step + job.rank());
+          table.push(const_buffer_of(values));
+          table.pull(buffer_of(values)).wait();
+          EXPECT_THAT(values, testing::Each(values[0])) << synchrony;
+        }
+        table.quiesce(buffer_of(values)).wait();
+        EXPECT_THAT(values, testing::Each(testing::DoubleEq((60. + 91. + 122.) / 3))) << synchrony;
+        for (const auto& [staleness, count] : table.figures().staleness) EXPECT_LT(staleness, 5U);
+      });
+    }
+  }
+}
+
 TEST(ServerTable, DifferencesOfAllWorkersAddUp) {
   test::run_ranks(3, [](Job& job) {
     Table table(job, {.name = "sum",

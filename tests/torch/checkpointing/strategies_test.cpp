@@ -93,8 +93,10 @@ TEST(CheckpointsOfStrategies, OfServersThatWaitForNobodyGoOnBitwiseWithOneRank) 
   for (const std::string text :
        {"asp", "asp:update=worker", "staleness_aware", "staleness_aware:rate=paper,softsync=1",
         "dc_asgd", "dc_asgd:variant=adaptive", "elastic:centre=server,period=3",
-        "elastic:centre=server,period=4,alpha=0.3", "downpour:push=5,fetch=5,fetching=blocking",
-        "downpour:push=4,fetch=3", "downpour:push=4,fetch=3,fetching=blocking"}) {
+        "elastic:centre=server,period=4,alpha=0.3", "admm:centre=server,period=3",
+        "admm:centre=server,period=4,barrier=1,delay=2",
+        "downpour:push=5,fetch=5,fetching=blocking", "downpour:push=4,fetch=3",
+        "downpour:push=4,fetch=3,fetching=blocking"}) {
     for (const bool own_optimizers : {false, true}) {
       const TemporaryFolder folder;
       const std::string directory = (folder.path() / "run").string(),
@@ -118,6 +120,18 @@ TEST(CheckpointsOfStrategies, AreSavedInAWarmStartWhichTheyEnd) {
     if (steps < 10) continue;
     const auto resumed = digests_of(text, directory, 17, true, false, {}, 2);
     for (const std::string& one : resumed) EXPECT_EQ(one, resumed[0]);
+  }
+}
+
+// A rank that stands still to save, or has ended its loop, holds up none of those that have to come.
+TEST(CheckpointsOfStrategies, AreSavedWhereRanksWaitForSomeOfTheOthers) {
+  for (const std::string text :
+       {"admm:centre=server,period=1,barrier=3", "admm:centre=server,period=3,barrier=2,delay=2"}) {
+    const TemporaryFolder folder;
+    const std::string directory = (folder.path() / "run").string();
+    digests_of(text, directory, 12, false, false, {}, 2);
+    digests_of(text, directory, 33, true, false, {}, 1);
+    digests_of(text, directory, 41, true, false, {}, 2, 2);
   }
 }
 

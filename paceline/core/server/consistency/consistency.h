@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "paceline/core/coordination/partial_barrier.h"
 #include "paceline/core/machine/machine.h"
 #include "paceline/core/settings/named_choice.h"
 
@@ -65,16 +66,26 @@ struct Pacing {
   // The table is a centre: a push is a worker's own values, which this share of their difference
   // from the centre is added to; and a row is that difference.
   std::optional<double> elastic = {};
+  // The table is a consensus: a push is what its worker contributes, in place of what it contributed
+  // before, and values are the mean of all contributions. They follow in rounds, which those end who
+  // pass this barrier; the first range of the table decides it for all. A row is the mean that the
+  // reader's own round has made.
+  std::optional<coordination::PartialBarrierPace> rounds = {};
 
   // A worker goes on at the step that it has read, not at the one after its own push.
   bool skips_steps() const { return spare > 0 || wait; }
+
+  // The first server of a range must know of pulls, which the last one answers.
+  bool pulls_at_both_ends() const { return skips_steps() || rounds; }
 
   // The least clock of the rows that a worker at clock c may read.
   std::int64_t least_clock(std::int64_t clock) const {
     return lead == kAnyLead ? kAnyClock : clock - lead;
   }
   // A push is added to the values as it is, or what becomes of it.
-  bool adds() const { return worker_updates || elastic; }
+  bool adds() const { return worker_updates || elastic || rounds; }
+  // A worker reads between two pushes.
+  bool reads_between_pushes() const { return lead != kAnyLead || rounds; }
   // Arrays as large as the table that are kept behind those of the rule's state.
   int slots() const { return compensation && compensation->is_adaptive ? 1 : 0; }
   // A server must know what each worker pulled last, which other servers do not.

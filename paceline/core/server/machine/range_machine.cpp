@@ -35,6 +35,7 @@ void RangeMachine::begin_as_head() {
   open_.clear();
   if (!state().folded().empty()) open_[value().clock()] = state().folded();
   timed_out_.reset();
+  told_.clear();
   assigned_by_ = woken_by_ = state().top();
   for (const int worker : std::set<int>(lost_)) leave(worker);
 }
@@ -60,11 +61,11 @@ Result<Actions> RangeMachine::on_chain_packet(int from, ChainPacket packet, Time
   return settle(now);
 }
 
-// Pulls are for the last server. Where steps close without some workers, the first one must know
-// them too.
+// Pulls are for the last server. Where steps close without some workers, or rounds end, the first one
+// must know them too.
 bool RangeMachine::takes(const Packet& packet) const {
   if (packet.kind == PacketKind::pull)
-    return chain_.is_tail() || (chain_.is_head() && shape_->pacing.skips_steps());
+    return chain_.is_tail() || (chain_.is_head() && shape_->pacing.pulls_at_both_ends());
   return chain_.is_head();
 }
 
@@ -200,8 +201,9 @@ void RangeMachine::pull(int from, const Packet& packet) {
   if (packet.flags < reader.last_pull) return;  // the worker has asked again since
   reader.last_pull = packet.flags;
   reader.pull = {packet.flags, packet.clock, packet.sequence};
-  if (chain_.is_head() && packet.flags > members().at(from).last_quiet)
-    awake(from, members().at(from).last_quiet);
+  if (!chain_.is_head() || packet.flags <= members().at(from).last_quiet) return;
+  awake(from, members().at(from).last_quiet);
+  hear_of(packet.rounds);
 }
 
 void RangeMachine::join(int from, const Packet& packet) {
@@ -418,6 +420,7 @@ void RangeMachine::check_numbers() {
 Actions RangeMachine::settle(Time now) {
   if (chain_.is_head()) {
     close_steps(now);
+    close_rounds();
     let_quiesce(now);
     check_numbers();
   }
@@ -468,7 +471,8 @@ void RangeMachine::answer_pulls() {
     const bool has_own = chain_.is_head() ? senders_.at(member).taken >= reader.pull->own
                                           : shape_->pacing.by_steps ||
                                                 members().at(member).decided >= reader.pull->own;
-    if (!has_own) continue;
+    const bool has_round = !shape_->pacing.rounds || value().own(member) >= reader.pull->own;
+    if (!has_own || !has_round) continue;
     const RangeValue::View view = chain_.row_for(member, reader.pull->number, reader.pull->least);
     send(member, {.kind = PacketKind::row,
                   .flags = reader.pull->number,
@@ -476,7 +480,8 @@ void RangeMachine::answer_pulls() {
                   .clock = view.clock,
                   .count = shape_->ranges[range_].elements,
                   .facts = value().facts_for(member, view),
-                  .elements = view.values});
+                  .elements = view.values,
+                  .rounds = rounds_to_tell()});
     reader.pull.reset();
   }
 }

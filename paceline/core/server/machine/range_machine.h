@@ -74,6 +74,8 @@ class RangeMachine {
   // The most pushes that it has held of one worker, and the most steps open at a time.
   std::size_t most_held() const { return most_held_; }
   std::size_t most_open_steps() const { return most_open_; }
+  // Its rows tell these rounds, by which other ranges follow it: those of the first range alone do.
+  std::vector<Round> rounds_to_tell() const;
 
  private:
   struct Pull {
@@ -138,6 +140,12 @@ class RangeMachine {
   void close(std::vector<Push> pushes);
   bool can_close(std::int64_t step, std::span<const Push> gathered) const;
   bool all_have_passed(std::int64_t step) const;
+  // A table with rounds needs these (range_rounds.cpp).
+  void hear_of(const std::vector<Round>& rounds);
+  void close_rounds();
+  std::optional<std::vector<int>> next_round() const;
+  bool lacks_round(int from, const Packet& question) const;
+  Packet missing_for_round(int from) const;
   bool has_too_few_members() const;  // for a step, with spare workers
   // The pushes of this step by workers that are quiet.
   int of_quiet(std::int64_t step, std::span<const Push> gathered) const;
@@ -169,6 +177,8 @@ class RangeMachine {
   std::map<int, std::uint64_t> leaving_;            // by worker: the entry of its end
   std::map<std::int64_t, std::vector<Push>> open_;  // by step, in the order of arrival
   std::optional<std::int64_t> timed_out_;           // the step that waits for the quorum alone
+  // Rounds of the first range that this one has yet to follow, by number.
+  std::map<std::uint64_t, std::vector<std::int32_t>> told_;
   // Entries that must be committed before anyone hears of first values, or of the last moment at
   // which all were quiet.
   std::uint64_t assigned_by_ = 0, woken_by_ = 0;

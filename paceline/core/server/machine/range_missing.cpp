@@ -29,6 +29,7 @@ Packet RangeMachine::missing_for(int from, const Packet& question) const {
   if (state().is_waking() && !sender.held.empty())
     return lacking(from, Lack::quiesce,
                    [this](int member) { return members().at(member).is_waking; });
+  if (lacks_round(from, question)) return missing_for_round(from);
   const std::int64_t clock = value().clock();
   const bool waits_for_row = clock < question.clock && sender.taken >= question.sequence;
   if (shape_->pacing.by_steps && (waits_for_row || sender.gathered > 0)) {

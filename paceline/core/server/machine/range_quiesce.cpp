@@ -37,9 +37,13 @@ void RangeMachine::let_quiesce(machine::Time now) {
     }
     return are_more;
   };
-  while (!failure_ && enter_quiet()) close_steps(now);
+  while (!failure_ && enter_quiet()) {
+    close_steps(now);
+    close_rounds();
+  }
   if (failure_ || !value().are_all_quiet()) return;
   enter({.kind = EntryKind::wake});
+  told_.clear();
   woken_by_ = state().top();
   for (auto& [member, sender] : senders_) {
     sender.quiet.reset();

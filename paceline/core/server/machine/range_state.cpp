@@ -47,6 +47,7 @@ void RangeState::apply(RangeEntry entry) {
       value_.apply_late(entry.pushes.front(), entry.values, entry.settings);
       break;
     case EntryKind::step: close_step(entry); break;
+    case EntryKind::round: close_round(entry); break;
   }
 }
 
@@ -81,6 +82,13 @@ void RangeState::close_step(const RangeEntry& entry) {
   value_.close_step(entry.pushes, entry.total, entry.values, entry.settings);
 }
 
+// Its pushes were decided when they were shown.
+void RangeState::close_round(const RangeEntry& entry) {
+  std::vector<int> workers;
+  for (const PushFacts& push : entry.pushes) workers.push_back(push.worker);
+  value_.close_round(workers);
+}
+
 // --- entries of other processes ------------------------------------------------------------------
 
 std::string RangeState::complaint(const RangeEntry& entry) const {
@@ -110,6 +118,7 @@ bool RangeState::is_next_of(const PushFacts& push) const {
 }
 
 std::string RangeState::complaint_of_pushes(const RangeEntry& entry) const {
+  if (entry.kind == EntryKind::round) return complaint_of_round(entry);
   const bool is_step = entry.kind == EntryKind::step;
   const bool is_push = entry.kind >= EntryKind::show && !is_step;
   const std::int64_t clock = value_.clock();
@@ -125,6 +134,14 @@ std::string RangeState::complaint_of_pushes(const RangeEntry& entry) const {
     if (entry.kind != EntryKind::show && (is_step ? push.stamp > clock : !is_late))
       return "has a push of another step";
   }
+  return {};
+}
+
+std::string RangeState::complaint_of_round(const RangeEntry& entry) const {
+  if (!shape_->pacing.rounds) return "does not fit the table's synchrony";
+  for (const PushFacts& push : entry.pushes)
+    if (!value_.waits_for_round(push.worker))
+      return fmt::format("has no contribution of member {}", push.worker);
   return {};
 }
 

@@ -60,8 +60,10 @@ class RangeState {
   void leave(int worker);
   void wake();
   void close_step(const RangeEntry& entry);
+  void close_round(const RangeEntry& entry);
   std::string complaint_of_values(const RangeEntry& entry) const;
   std::string complaint_of_pushes(const RangeEntry& entry) const;
+  std::string complaint_of_round(const RangeEntry& entry) const;
   bool is_next_of(const PushFacts& push) const;
 
   const TableShape* shape_;

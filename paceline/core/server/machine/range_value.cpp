@@ -17,6 +17,7 @@ RangeValue::RangeValue(const TableShape& shape, std::size_t range)
     : shape_(&shape),
       value_(shape.ranges[range].elements * shape.element_bytes()),
       slots_(shape.slots(), std::vector<std::byte>(value_.size())) {
+  if (shape.pacing.rounds) rounds_.emplace(*shape.pacing.rounds);
   for (const int worker : shape.members.workers) join(worker);
 }
 
@@ -25,6 +26,7 @@ void RangeValue::assign(Bytes values, std::int64_t steps) {
   value_.assign(first.begin(), first.end());
   rule_steps_ = steps;
   if (shape_->pacing.compensation) compensation_.begin(value_);
+  if (rounds_) rounds_->begin(shape_->members.workers, version(), value_);
   for (auto& slot : slots_) {
     values = values.subspan(value_.size());
     if (values.empty()) return;
@@ -35,6 +37,7 @@ void RangeValue::assign(Bytes values, std::int64_t steps) {
 void RangeValue::join(int worker) {
   clocks_.emplace(worker, clock());
   if (shape_->pacing.elastic) differences_.try_emplace(worker, value_.size());
+  if (rounds_) rounds_->join(worker, version(), value_);
 }
 
 void RangeValue::raise(int worker, std::int64_t clock) {
@@ -52,11 +55,16 @@ void RangeValue::leave(int worker) {
   readers_.erase(worker);
   compensation_.leave(worker);
   differences_.erase(worker);
+  if (rounds_) {
+    rounds_->leave(worker);
+    std::erase_if(waiting_, [&](const Push& push) { return push.facts.worker == worker; });
+  }
   if (!shape_->pacing.by_steps) show();
 }
 
 void RangeValue::quiesce(int worker) {
   quiet_.insert(worker);
+  if (rounds_) rounds_->rest(worker);
   if (!shape_->pacing.by_steps) show();
 }
 
@@ -64,6 +72,12 @@ void RangeValue::wake() {
   if (!shape_->pacing.by_steps) {
     const std::int64_t highest = clock();
     for (auto& [worker, own] : clocks_) own = highest;
+  }
+  if (rounds_) {
+    std::vector<int> last;
+    for (const Push& push : waiting_) last.push_back(push.facts.worker);
+    if (!last.empty() || !weights_.empty()) close_round(last);
+    rounds_->wake(version(), value_);
   }
   if (shape_->pacing.compensation) compensation_.begin(value_);
   quiet_.clear();
@@ -85,7 +99,7 @@ std::int64_t RangeValue::clock() const {
 }
 
 std::vector<std::byte> RangeValue::combined(std::vector<Push> pushes, double total) const {
-  const bool weighs = !shape_->rule.entry.sums;
+  const bool weighs = !shape_->rule.entry.sums || rounds_;
   if (pushes.empty() || (total <= 0 && weighs)) return {};
   const Dtype dtype = shape_->spec.dtype;
   std::vector<MutableBytes> terms;
@@ -124,12 +138,14 @@ void RangeValue::apply_late(const PushFacts& push, Bytes mean, std::span<const d
 void RangeValue::take(Push push) {
   clocks_.at(push.facts.worker) = push.facts.stamp + 1;
   said_[push.facts.worker] = push.facts.weight;
+  if (rounds_) rounds_->arrive(push.facts.worker);
   waiting_.push_back(std::move(push));
   show();
 }
 
 // Updates of one stamp are one sum; stamps follow each other.
 void RangeValue::show() {
+  if (rounds_) return;
   if (shape_->pacing.softsync > 0) return show_together();
   const std::int64_t edge = shape_->pacing.shown_below(clock());
   const auto kept = std::ranges::stable_partition(
@@ -161,6 +177,42 @@ void RangeValue::show_together() {
     });
     apply(std::move(step));
   }
+}
+
+bool RangeValue::waits_for_round(int worker) const {
+  return std::ranges::any_of(waiting_,
+                             [&](const Push& push) { return push.facts.worker == worker; });
+}
+
+void RangeValue::close_round(const std::vector<int>& workers) {
+  for (Push& push : waiting_) {
+    if (std::ranges::find(workers, push.facts.worker) == workers.end()) continue;
+    note_applied(push.facts);
+    weights_[push.facts.worker] = push.facts.weight;
+    rounds_->contribute(push.facts.worker, std::move(push.values));
+  }
+  std::erase_if(waiting_, [&](const Push& push) {
+    return std::ranges::find(workers, push.facts.worker) != workers.end();
+  });
+  ++updates_;
+  if (std::vector<std::byte> mean = consensus(); !mean.empty()) value_ = std::move(mean);
+  rounds_->close(workers, version(), value_);
+}
+
+// The mean of all contributions, by their workers' weights. Those that have said none count as the
+// mean of the others.
+std::vector<std::byte> RangeValue::consensus() const {
+  double said = 0, total = 0;
+  for (const auto& [worker, weight] : weights_) said += weight;
+  if (!weights_.empty()) said /= static_cast<double>(weights_.size());
+  std::vector<Push> all;
+  for (const auto& [worker, values] : rounds_->contributions()) {
+    const auto own = weights_.find(worker);
+    const double weight = own == weights_.end() ? said : own->second;
+    all.push_back({.facts = {.worker = worker, .weight = weight}, .values = values});
+    total += weight;
+  }
+  return combined(std::move(all), total);
 }
 
 // These updates are one.
@@ -267,6 +319,7 @@ RangeValue::View RangeValue::view(std::int64_t least) const {
 RangeValue::View RangeValue::row_for(int reader, std::uint32_t pull, std::int64_t least) {
   View row = view(least);
   if (shape_->pacing.elastic) row.values = differences_.at(reader);
+  if (rounds_) return {row.clock, rounds_->version_for(reader), rounds_->mean_for(reader)};
   if (!shape_->pacing.compensation) return row;
   const auto& answered = compensation_.answer(
       reader, {pull, row.clock, row.version, {row.values.begin(), row.values.end()}});

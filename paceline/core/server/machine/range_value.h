@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
 
+#include "paceline/core/server/machine/consensus_rounds.h"
 #include "paceline/core/server/machine/delay_compensation.h"
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/wire/packet.h"
@@ -76,6 +78,11 @@ class RangeValue {
   void apply_late(const PushFacts& push, Bytes mean, std::span<const double> settings);
   // For other pacing: takes the push, shows it as soon as the pacing allows.
   void take(Push push);
+  // For pacing by rounds: ends one, in which the pushes of these workers that were taken are new.
+  // REQUIRES: waits_for_round() of each.
+  void close_round(const std::vector<int>& workers);
+  bool waits_for_round(int worker) const;
+  const ConsensusRounds& rounds() const { return *rounds_; }
 
   // --- reading ---
 
@@ -116,10 +123,12 @@ class RangeValue {
   void update(std::span<const PushFacts> pushes, Bytes mean, std::span<const double> settings);
   double total_of(const std::map<int, double>& weights) const;
   double weight_of_all(int reader) const;
+  std::vector<std::byte> consensus() const;
   void keep_for_readers();
   bool read_members(transport::WireReader& reader);
   bool read_history(transport::WireReader& reader);
   bool read_differences(transport::WireReader& reader);
+  bool read_rounds(transport::WireReader& reader);
 
   struct Reader {
     std::uint64_t applied = 0, staleness = 0;  // as RowFacts tell
@@ -144,6 +153,7 @@ class RangeValue {
   std::vector<Push> waiting_;  // to be seen
   DelayCompensation compensation_;
   std::map<int, std::vector<std::byte>> differences_;  // elastic, by worker: of its last push
+  std::optional<ConsensusRounds> rounds_;              // where the pacing has them
 };
 
 }  // namespace paceline::server

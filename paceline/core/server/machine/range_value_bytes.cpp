@@ -104,6 +104,7 @@ void RangeValue::write(WireWriter& writer) const {
   write_count(writer, waiting_.size());
   for (const Push& push : waiting_) write_push(push, writer);
   for (const auto& [worker, difference] : differences_) writer.raw(difference);
+  if (rounds_) rounds_->write(writer);
 }
 
 bool RangeValue::read(WireReader& reader) {
@@ -152,7 +153,7 @@ bool RangeValue::read_history(WireReader& reader) {
   waiting_.assign(count, {});
   const bool has_waiting = std::ranges::all_of(
       waiting_, [&](Push& push) { return read_push(reader, value_.size(), push); });
-  return has_waiting && read_differences(reader);
+  return has_waiting && read_differences(reader) && read_rounds(reader);
 }
 
 // Each worker has one.
@@ -162,6 +163,13 @@ bool RangeValue::read_differences(WireReader& reader) {
   return std::ranges::all_of(clocks_, [&](const auto& one) {
     return read_bytes(reader, differences_.try_emplace(one.first, value_.size()).first->second);
   });
+}
+
+// They have the workers that the clocks have.
+bool RangeValue::read_rounds(WireReader& reader) {
+  if (!rounds_) return true;
+  return rounds_->read(reader, value_.size()) && rounds_->workers() == clocks_.size() &&
+         std::ranges::all_of(clocks_, [&](const auto& one) { return rounds_->has(one.first); });
 }
 
 }  // namespace paceline::server

@@ -105,7 +105,7 @@ Actions WorkerMachine::push(Bytes values, double weight, const std::vector<doubl
     send_to_head(range, std::move(message));
   }
   has_pushed_ = true;
-  may_push_ = shape_.pacing.lead == kAnyLead;
+  may_push_ = !shape_.pacing.reads_between_pushes();
   if (!shape_.pacing.skips_steps()) ++clock_;
   return take();
 }
@@ -116,6 +116,7 @@ Actions WorkerMachine::pull() {
   is_pulling_ = true;
   ++pull_;
   rows_missing_ = sides_.size();
+  rounds_.clear();
   for (std::size_t range = 0; range < sides_.size(); ++range) {
     sides_[range].awaits_row = least_clock();
     ask(range);
@@ -285,6 +286,14 @@ void WorkerMachine::row(std::size_t range, const Packet& packet) {
     side.differences.pop_front();
   store(range, packet);
   if (--rows_missing_ == 0) end_pull();
+  else if (range == 0 && !packet.rounds.empty()) tell_rounds(packet.rounds);
+}
+
+// The other ranges of the table follow the rounds of the first one.
+void WorkerMachine::tell_rounds(const std::vector<Round>& rounds) {
+  rounds_ = rounds;
+  for (std::size_t range = 1; range < sides_.size(); ++range)
+    if (sides_[range].awaits_row) ask(range);
 }
 
 void WorkerMachine::store(std::size_t range, const Packet& packet) {
@@ -344,10 +353,11 @@ void WorkerMachine::ask(std::size_t range) {
                 .range = static_cast<std::uint32_t>(range),
                 .flags = pull_,
                 .sequence = needs_own ? side.pushes : 0,
-                .clock = *side.awaits_row};
+                .clock = *side.awaits_row,
+                .rounds = range == 0 || is_quiescing_ ? std::vector<Round>() : rounds_};
   const Chain& servers = chain(range);
   if (servers.servers.empty()) return;
-  const bool is_for_head = is_quiescing_ || shape_.pacing.skips_steps();
+  const bool is_for_head = is_quiescing_ || shape_.pacing.pulls_at_both_ends();
   const int head = servers.servers.front(), tail = servers.servers.back();
   if (is_for_head) actions_.emplace_back(machine::Send{head, encode(packet)});
   if (!is_quiescing_ && (!is_for_head || head != tail))

@@ -132,6 +132,7 @@ class WorkerMachine {
   void became_quiet(std::size_t range, const Packet& packet);
   void note(std::size_t range, const RowFacts& facts);
   void store(std::size_t range, const Packet& packet);
+  void tell_rounds(const std::vector<Round>& rounds);
   void end_pull();
   std::int64_t least_clock() const;
   bool may_lose_messages() const { return options_.resend_after.count() > 0; }
@@ -151,6 +152,7 @@ class WorkerMachine {
   bool is_pulling_ = false;
   bool is_quiescing_ = false;              // its pull waits until all are
   bool is_done_ = false;                   // it has left all ranges
+  std::vector<Round> rounds_;              // of the first range, as the present pull has told
   std::uint32_t pull_ = 0, question_ = 0;  // numbers
   std::size_t rows_missing_ = 0, to_join_ = 0, to_assign_ = 0, to_leave_ = 0;  // ranges
   std::uint64_t heard_ = 0;                                                    // packets

@@ -90,6 +90,7 @@ std::size_t TableShape::bytes_on(int member) const {
   const std::size_t earlier = pacing.exact ? static_cast<std::size_t>(pacing.lead) : 0;
   const std::size_t workers = members.workers.size();
   const std::size_t of_workers = pacing.remembers_pulls() ? workers + 1
+                                 : pacing.rounds          ? 2 * workers
                                  : pacing.elastic         ? workers
                                                           : 0;
   const std::vector<Chain> all = chains();
@@ -162,7 +163,7 @@ Result<TableShape> shape_of(const TableSpec& spec, const TableMembers& members) 
   if (pacing.adds() != rule->entry.sums)
     return refused(
         fmt::format("its rule is {} and its synchrony {}: the rule add goes with "
-                    "update=worker and with elastic, every other one with update=server",
+                    "update=worker and with elastic or admm, every other one with update=server",
                     rule->entry.name, spec.synchrony));
   auto ranges = partition(spec.elements, static_cast<int>(members.servers.size()),
                           spec.part_bytes / size_of(spec.dtype));

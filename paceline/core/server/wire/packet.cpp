@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "paceline/core/transport/frame/wire.h"
-
 namespace paceline::server {
 namespace {
 
@@ -60,7 +58,42 @@ std::size_t bytes_of(std::span<const Bytes> pieces) {
   return bytes;
 }
 
+bool has_rounds(PacketKind kind) {
+  return kind == PacketKind::pull || kind == PacketKind::row;
+}
+
+// The header says how many elements there are; behind those of a row there may be rounds.
+bool read_elements(transport::WireReader& reader, std::size_t element_bytes, Packet& packet) {
+  const std::size_t bytes = reader.rest().size(), elements = bytes / element_bytes;
+  const bool may_have_more = has_rounds(packet.kind);
+  if (may_have_more ? packet.count > elements
+                    : packet.count != elements || bytes % element_bytes != 0)
+    return false;
+  packet.elements = reader.raw(static_cast<std::size_t>(packet.count) * element_bytes);
+  return true;
+}
+
+bool read_rounds(transport::WireReader& reader, Packet& packet) {
+  while (!reader.rest().empty())
+    if (!read_round(reader, packet.rounds.emplace_back())) return false;
+  return true;
+}
+
 }  // namespace
+
+void write_round(transport::WireWriter& writer, const Round& round) {
+  writer.integer(round.number).integer(static_cast<std::uint32_t>(round.workers.size()));
+  for (const std::int32_t worker : round.workers) writer.integer(worker);
+}
+
+bool read_round(transport::WireReader& reader, Round& round) {
+  round.number = reader.integer<std::uint64_t>();
+  const auto workers = reader.integer<std::uint32_t>();
+  if (!reader.ok() || reader.rest().size() / sizeof(std::int32_t) < workers) return false;
+  for (std::uint32_t i = 0; i < workers; ++i)
+    round.workers.push_back(reader.integer<std::int32_t>());
+  return reader.ok();
+}
 
 machine::Message encode(const Packet& packet) {
   return encode(packet, {&packet.elements, 1});
@@ -90,6 +123,7 @@ machine::Message encode(const Packet& packet, std::span<const Bytes> pieces) {
   } else {
     for (const Bytes piece : pieces) writer.raw(piece);
   }
+  for (const Round& round : packet.rounds) write_round(writer, round);
   return {.kind = static_cast<std::uint32_t>(packet.kind), .payload = std::move(writer).take()};
 }
 
@@ -117,12 +151,12 @@ Result<Packet> parse_packet(const machine::Message& message, const PacketLimits&
   } else if (packet.kind == PacketKind::missing) {
     if (!read_members(reader, packet)) return malformed(packet, "has not the members that it says");
   } else if (has_elements(packet.kind)) {
-    const Bytes elements = reader.rest();
-    if (packet.count != elements.size() / limits.element_bytes ||
-        elements.size() % limits.element_bytes != 0)
+    if (!read_elements(reader, limits.element_bytes, packet))
       return malformed(packet, "has not the number of elements that it says");
-    packet.elements = reader.raw(elements.size());
   }
+  if (has_rounds(packet.kind) && !read_rounds(reader, packet))
+    return malformed(packet,
+                     "has not the number of elements that it says, or rounds of another form");
   if (!reader.ok_and_empty()) return malformed(packet, "has not the length of its kind");
   return packet;
 }

@@ -5,7 +5,8 @@
 // settings (8 bytes each) and elements; rows, also the
 // last ones, 32 bytes of facts {version 8, applied 8, staleness 8, weight 8} and elements; first
 // values elements; whom a range waits for, the numbers of these members (4 bytes each); failures a
-// text. Where the rule's state travels, its slots follow the elements.
+// text. Where the rule's state travels, its slots follow the elements. Where the table's values
+// follow in rounds, pulls and rows end with rounds {number 8, workers 4, 4 for each of them}.
 // All is little-endian. The kind is that of the machine's message. parse() trusts nothing: it never
 // reads or allocates beyond the message that came.
 #pragma once
@@ -17,6 +18,7 @@
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::server {
 
@@ -64,6 +66,13 @@ struct RowFacts {
   bool operator==(const RowFacts&) const = default;
 };
 
+// A round of a table that has some: those whose contributions are new in it.
+struct Round {
+  std::uint64_t number = 0;  // 1, 2, ... since all were quiet
+  std::vector<std::int32_t> workers = {};
+  bool operator==(const Round&) const = default;
+};
+
 struct Packet {
   static constexpr std::uint32_t kIsLost = 1;  // servers have ended, and with them values
 
@@ -79,6 +88,7 @@ struct Packet {
   std::vector<double> settings = {};  // of a push
   Bytes elements = {};  // they lie elsewhere; of a packet that was read, in its message
   std::vector<std::int32_t> members = {};  // that a range waits for
+  std::vector<Round> rounds = {};          // of a row of the first range; of a pull, for others
   std::string text = {};                   // of a failure
 };
 
@@ -97,5 +107,9 @@ struct PacketLimits {
 };
 // A failure (io) says what is wrong with the bytes.
 Result<Packet> parse_packet(const machine::Message& message, const PacketLimits& limits);
+
+void write_round(transport::WireWriter& writer, const Round& round);
+// False: the bytes are no round.
+bool read_round(transport::WireReader& reader, Round& round);
 
 }  // namespace paceline::server

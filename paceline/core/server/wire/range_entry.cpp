@@ -40,9 +40,9 @@ bool read_settings(WireReader& reader, std::uint32_t count, std::vector<double>&
 }  // namespace
 
 std::string_view name_of(EntryKind kind) {
-  constexpr std::array<std::string_view, 13> kNames = {
+  constexpr std::array<std::string_view, 14> kNames = {
       "unknown", "assign", "join", "raise", "leave", "quiesce", "wake",
-      "awake",   "show",   "fold", "drop",  "late",  "step"};
+      "awake",   "show",   "fold", "drop",  "late",  "step",    "round"};
   const auto number = static_cast<std::size_t>(kind);
   return kNames[number < kNames.size() ? number : 0];
 }
@@ -79,7 +79,7 @@ bool read_entry(WireReader& reader, RangeEntry& entry) {
   const auto pushes = reader.integer<std::uint32_t>();
   const auto settings = reader.integer<std::uint32_t>();
   const auto values = reader.integer<std::uint64_t>();
-  if (!reader.ok() || entry.kind < EntryKind::assign || entry.kind > EntryKind::step ||
+  if (!reader.ok() || entry.kind < EntryKind::assign || entry.kind > EntryKind::round ||
       entry.member < 0 || !is_weight(entry.total))
     return false;
   if (!read_pushes(reader, pushes, entry.pushes) ||

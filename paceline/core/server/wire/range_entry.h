@@ -33,6 +33,7 @@ enum class EntryKind : std::uint32_t {
   late,        // a push to an earlier step [one push; total: the weight of that step, settings, its
                // share]
   step,        // closes the open step [its pushes by worker; total, settings, their mean]
+  round,       // ends a round [a push of each worker whose contribution is new in it]
 };
 
 // A push without its elements.

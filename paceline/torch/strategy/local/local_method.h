@@ -42,6 +42,10 @@ class LocalMethod {
   // The gradients of this rank are in their grads, and the optimizer is about to step. Not called
   // on a rank without a batch.
   virtual void before_update() {}
+  // This rank may be about to wait for all others, in whatever they make together: none of them
+  // waits for it any more, until it makes another step. All ranks call it, which may be at different
+  // steps. A method whose ranks wait in its exchanges alone has nothing to do.
+  virtual void quiesce() {}
   // The optimizers have stepped, unless this rank had no batch.
   virtual void after_update(const replica::Optimizers& optimizers) = 0;
 

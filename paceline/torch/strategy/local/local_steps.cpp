@@ -79,6 +79,10 @@ void LocalSteps::stepped(const Optimizers& optimizers, double) {
   end(method_->report());
 }
 
+void LocalSteps::quiesce() {
+  communicating([this] { method_->quiesce(); });
+}
+
 void LocalSteps::write_consensus() {
   const at::NoGradGuard no_grad;
   require_between_steps("consensus");

@@ -33,6 +33,7 @@ class LocalSteps final : public LocalGradients {
   }
   bool is_lockstep() const override { return method_->is_lockstep(); }
   bool may_differ() const override { return true; }
+  void quiesce() override;
   void write_consensus() override;
   replica::SynchronyState state() override;
   void restore(const replica::SavedSynchrony& saved) override;

@@ -2,34 +2,20 @@
 
 #include <torch/torch.h>
 
-#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
-#include "paceline/core/job/job_extension.h"
 #include "paceline/core/server/server.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/strategy/server/centre_names.h"
 #include "paceline/torch/strategy/server/server_refusals.h"
 #include "paceline/torch/strategy/server/table_report.h"
 
 namespace paceline::strategy {
 namespace {
-
-// Centres of one job have names of their own, by the order in which all ranks make them.
-class CentreNames final : public job::JobExtension {
- public:
-  static std::string next(Job& job) {
-    const auto made = [] { return std::make_shared<CentreNames>(); };
-    auto& names = static_cast<CentreNames&>(*job::job_extension(job, "elastic centres", made));
-    return c10::str("centre.", names.count_++);
-  }
-
- private:
-  std::atomic<int> count_ = 0;
-};
 
 // The values are pushed before a step, and the difference that comes back is taken off after it: it
 // travels behind the whole step, whose gradient is that of the pushed values. Between steps nothing

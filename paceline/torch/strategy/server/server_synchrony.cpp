@@ -282,7 +282,7 @@ void ServerSynchrony::push_and_pull(double weight, const std::map<std::string, d
 // The model may have been loaded since DataParallel was made.
 void ServerSynchrony::open_table() {
   if (table_) return;
-  end_warm_starts(job_);  // all ranks make the table together
+  let_others_go_on(job_);  // all ranks make the table together
   if (pacing_.worker_updates && weights_.all == 0)
     weights_ = {group_.all_reduce(weight().weight), weight().weight};
   table_ = std::make_unique<server::Table>(

@@ -22,7 +22,7 @@
 #include "paceline/torch/strategy/local/local_gradients.h"
 #include "paceline/torch/strategy/server/downpour_replica.h"
 #include "paceline/torch/strategy/server/optimizer_rule.h"
-#include "paceline/torch/strategy/server/warm_start.h"
+#include "paceline/torch/strategy/server/others_wait.h"
 
 namespace paceline::strategy {
 
@@ -82,7 +82,7 @@ class ServerSynchrony final : public LocalGradients {
   const at::Tensor begin_;   // update=worker: the parameters before the optimizer steps
   const std::vector<at::Tensor> buffers_;  // that a consensus makes equal
   std::optional<DownpourReplica> downpour_;
-  std::optional<WarmStart> warm_start_;   // that this rank makes
+  std::optional<OthersWait> warm_start_;  // that this rank makes
   int waits_ = 0;                         // steps in which it rested for another's
   std::unique_ptr<server::Table> table_;  // none before the first step
   std::optional<OptimizerRule> rule_;     // of the step that is about to end

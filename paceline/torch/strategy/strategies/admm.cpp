@@ -2,13 +2,18 @@
 // consensus, and a dual variable remembers how far it stays away.
 // Boyd et al., Distributed Optimization and Statistical Learning via the Alternating Direction
 // Method of Multipliers, 2011, section 7.1, in scaled form; the local problem is solved by the
-// optimizer's own steps, so inexactly.
+// optimizer's own steps, so inexactly. z may lie on the job's servers: the asynchronous form of Zhang
+// and Kwok, ICML 2014 (server/admm_centre.h).
 #include <torch/torch.h>
 
+#include <utility>
+
 #include "paceline/core/base/base.h"
+#include "paceline/torch/strategy/local/consensus_penalty.h"
 #include "paceline/torch/strategy/local/local_steps.h"
 #include "paceline/torch/strategy/local/period_setting.h"
 #include "paceline/torch/strategy/local/periodic.h"
+#include "paceline/torch/strategy/server/admm_centre.h"
 
 namespace paceline::strategy::catalogue {
 namespace {
@@ -23,21 +28,8 @@ class Admm final : public Periodic {
     replica.model.read(consensus_);
   }
 
-  // Each gradient gets that of penalty/2 |x - z + u|^2.
   void before_update() override {
-    for (std::size_t i = 0; i < replica_.model.trained(); ++i) {
-      const FlatModel::Piece& piece = replica_.model.pieces()[i];
-      const at::Tensor pull = piece.tensor - replica_.model.part_of(consensus_, piece) +
-                              replica_.model.part_of(dual_, piece);
-      at::Tensor& grad = at::Tensor(piece.tensor).mutable_grad();
-      if (!grad.defined()) grad = at::zeros_like(piece.tensor);
-      if (grad.layout() != at::kStrided) {
-        throw_misuse(
-            "synchrony \"admm\" adds a penalty to every gradient, and one of this model is sparse: "
-            "make it dense (torch::nn::Embedding without sparse), or take another synchrony");
-      }
-      grad.add_(pull, penalty_);
-    }
+    add_consensus_penalty(replica_.model, consensus_, dual_, penalty_);
   }
 
   // No penalty pulls what was written back: the local problem begins where the model stands.
@@ -82,28 +74,79 @@ class Admm final : public Periodic {
   const at::Tensor dual_;  // scaled; zero for buffers
 };
 
+bool has_consensus_on_server(const Settings& settings) {
+  return settings.on("centre");
+}
+
+constexpr int kBarrier = 2, kDelay = 5;
+
+std::vector<Setting> admm_settings() {
+  return {period_setting(10, "steps that solve the local problem"),
+          {.name = "penalty",
+           .standard = 0.1,
+           .least = 1e-9,
+           .most = 1e9,
+           .meaning = "weight of the squared distance from the consensus"},
+          {.name = "centre",
+           .standard = 0,
+           .meaning = "who holds the consensus: all ranks, which exchange together, or the job's "
+                      "servers, with which each exchanges by itself",
+           .whole = true,
+           .words = {"ranks", "server"}},
+          {.name = "barrier",
+           .standard = kBarrier,
+           .least = 1,
+           .most = 1e6,
+           .meaning = "centre=server: a new consensus has something new of so many ranks at least; "
+                      "more than there are means all",
+           .whole = true},
+          {.name = "delay",
+           .standard = kDelay,
+           .least = 1,
+           .most = 1000,
+           .meaning = "centre=server: each rank takes part in one of so many exchanges",
+           .whole = true}};
+}
+
+// Nobody may stay away from an exchange that all ranks make together.
+Result<> check_admm(const Settings& settings, int) {
+  const bool has_pace =
+      settings.as<int>("barrier") != kBarrier || settings.as<int>("delay") != kDelay;
+  if (!has_pace || has_consensus_on_server(settings)) return Done{};
+  return Failure{
+      Fault::misuse,
+      "barrier and delay of admm say how ranks exchange with servers: leave them out, or "
+      "add centre=server",
+      {}};
+}
+
+std::vector<Traffic> admm_traffic(const Settings& settings, const TrafficModel& model) {
+  Traffic one = {.elements = model.elements, .every = settings["period"]};
+  if (!has_consensus_on_server(settings)) return {one};
+  one.operation = Operation::send;
+  one.peers = 1;
+  return {one, one};
+}
+
 }  // namespace
 
 Strategy admm() {
-  return {
-      .name = "admm",
-      .summary = "local steps under a penalty on the distance from the consensus (ADMM)",
-      .reference = "Boyd et al., 2011, section 7.1",
-      .settings = {period_setting(10, "steps that solve the local problem"),
-                   {.name = "penalty",
-                    .standard = 0.1,
-                    .least = 1e-9,
-                    .most = 1e9,
-                    .meaning = "weight of the squared distance from the consensus"}},
-      .make =
-          [](const Settings& settings, const StrategyContext& context) {
-            return local_steps("admm", context, [&](LocalReplica& replica) {
-              return std::make_unique<Admm>(replica, settings);
-            });
-          },
-      .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
-        return {{.elements = model.elements, .every = settings["period"]}};
-      }};
+  return {.name = "admm",
+          .summary = "local steps under a penalty on the distance from the consensus (ADMM)",
+          .reference = "Boyd et al., 2011, section 7.1",
+          .settings = admm_settings(),
+          .make =
+              [](const Settings& settings, const StrategyContext& context) {
+                return local_steps("admm", context,
+                                   [&](LocalReplica& replica) -> std::unique_ptr<LocalMethod> {
+                                     if (has_consensus_on_server(settings))
+                                       return admm_centre(replica, context, settings);
+                                     return std::make_unique<Admm>(replica, settings);
+                                   });
+              },
+          .traffic = admm_traffic,
+          .check = check_admm,
+          .needs_servers = has_consensus_on_server};
 }
 
 }  // namespace paceline::strategy::catalogue

@@ -19,9 +19,9 @@ TEST(Consistency, EveryModelIsChosenByItsNameAndByItsText) {
     EXPECT_EQ(parse_consistency(text).value().text(), text);
     EXPECT_FALSE(one.summary.empty());
   }
-  EXPECT_THAT(names,
-              testing::ElementsAre("asp", "backup_workers", "bounded_delay", "bsp", "dc_asgd",
-                                   "downpour", "elastic", "ssp", "staleness_aware", "timeout"));
+  EXPECT_THAT(names, testing::ElementsAre("admm", "asp", "backup_workers", "bounded_delay", "bsp",
+                                          "dc_asgd", "downpour", "elastic", "ssp",
+                                          "staleness_aware", "timeout"));
 }
 
 TEST(Consistency, ARowThatMayBeReadCanShowAllOwnUpdates) {

@@ -15,10 +15,12 @@ using machine::Send;
 // their server is stopped.
 class Asked {
  public:
-  explicit Asked(const std::string& synchrony)
-      : shape_(shape_of({.name = "w", .elements = 4, .synchrony = synchrony, .part_bytes = 8},
-                        {{0, 1, 2}, {3, 4}})
-                   .value()) {
+  explicit Asked(const std::string& synchrony, const std::string& rule = "sgd")
+      : shape_(
+            shape_of(
+                {.name = "w", .elements = 4, .synchrony = synchrony, .rule = rule, .part_bytes = 8},
+                {{0, 1, 2}, {3, 4}})
+                .value()) {
     for (int member = 0; member < 5; ++member)
       machines_.push_back(std::make_unique<TableMachine>(shape_, member));
   }
@@ -30,9 +32,9 @@ class Asked {
     for (int worker = 0; worker < 3; ++worker) pull(worker);
   }
   void push(int worker) {
-    work(worker, [](WorkerMachine& one) {
-      return one.push(std::vector<std::byte>(16), 1, std::vector<double>(5, 0.5));
-    });
+    const std::vector<double> settings(shape_.rule.entry.settings.size(), 0.5);
+    work(worker,
+         [&](WorkerMachine& one) { return one.push(std::vector<std::byte>(16), 1, settings); });
   }
   void pull(int worker) {
     work(worker, [](WorkerMachine& one) { return one.pull(); });
@@ -108,6 +110,24 @@ TEST(Asking, WithSpareWorkersAllAreNamedThatMayPush) {
   table.push(0);
   table.pull(0);
   EXPECT_EQ(table.awaited(0), "ranks 1, 2, which have not pushed at clock 0");
+}
+
+TEST(Asking, ThoseWhomARoundLacksAreNamedAndThoseAloneIfEnoughHaveCome) {
+  Asked table("admm:barrier=2,delay=2", "add");
+  table.begin();
+  table.push(0);
+  table.pull(0);
+  EXPECT_EQ(table.awaited(0), "ranks 1, 2, which have not pushed at clock 0");
+  table.push(1);
+  table.pull(1);
+  for (const int worker : {0, 1}) {
+    EXPECT_EQ(table.awaited(worker), "what is under way") << "the round has ended";
+    table.push(worker);
+    table.pull(worker);
+  }
+  EXPECT_EQ(table.awaited(0), "rank 2, which has not pushed at clock 0");
+  table.quiesce(2);
+  EXPECT_EQ(table.awaited(0), "what is under way") << "nobody waits for rank 2 any more";
 }
 
 TEST(Asking, ThoseThatDoNotQuiesceAreNamedAndThoseThatAreQuietHoldUpNoPull) {

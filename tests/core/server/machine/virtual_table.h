@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -59,6 +60,7 @@ struct TableTraining {
   bool quiesces = false;        // at the end of the steps, and reads once more
   bool rests_at_once = false;   // quiesces behind the last push, without a pull between them
   bool leaves_at_once = false;  // behind the last push
+  std::optional<std::int64_t> rests_at = {};  // quiesces at this clock too, and goes on
   std::function<bool(const TableRead&)> is_over = [](const TableRead&) { return false; };
 
   std::vector<TableRead> reads = {};
@@ -116,7 +118,7 @@ class TableTrainer final : public machine::Machine {
   server::TableMachine table;
 
  private:
-  enum class Phase { waiting, starting, pulling, computing, quiescing, done, left };
+  enum class Phase { waiting, starting, pulling, computing, resting, quiescing, done, left };
   static constexpr std::uint32_t kComputed = 1'000'000;
   using Worker = server::WorkerMachine;
 
@@ -154,7 +156,8 @@ class TableTrainer final : public machine::Machine {
     if (phase_ == Phase::starting &&
         has([](const auto& one) { return one.is_ready() && one.is_assigned(); })) {
       append(actions, pull(now));
-    } else if (phase_ == Phase::pulling && has([](const auto& one) { return one.has_pulled(); })) {
+    } else if ((phase_ == Phase::pulling || phase_ == Phase::resting) &&
+               has([](const auto& one) { return one.has_pulled(); })) {
       append(actions, compute(now));
     } else if (phase_ == Phase::quiescing &&
                has([](const auto& one) { return one.has_pulled(); })) {
@@ -179,6 +182,10 @@ class TableTrainer final : public machine::Machine {
     TableRead read = this->read();
     if (!training_.clocks.contains(member_)) training_.note_clock(member_, read.clock);
     clock_ = read.clock;
+    if (training_.rests_at == clock_ && phase_ != Phase::resting) {
+      phase_ = Phase::resting;
+      return work([](Worker& one, machine::Time) { return one.quiesce(); }, now);
+    }
     const bool is_over = read.clock >= training_.steps || training_.is_over(read);
     update_ = is_over ? std::vector<double>{} : training_.update(member_, clock_, read.values);
     if (training_.keeps_reads) training_.reads.push_back(std::move(read));

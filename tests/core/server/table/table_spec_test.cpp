@@ -32,7 +32,7 @@ TEST(TableSpec, WhatMakesNoSenseIsRefusedWithTheTablesNameAndTheRemedy) {
   spec.synchrony = "sps";
   EXPECT_THAT(refusal_of(spec),
               AllOf(HasSubstr("no synchrony 'sps'"),
-                    HasSubstr("asp, backup_workers, bounded_delay, "
+                    HasSubstr("admm, asp, backup_workers, bounded_delay, "
                               "bsp, dc_asgd, downpour, elastic, ssp, staleness_aware, timeout")));
   spec.synchrony = "ssp:staleness=-1";
   EXPECT_THAT(refusal_of(spec), HasSubstr("staleness of ssp is a whole number from 0"));
@@ -102,6 +102,7 @@ TEST(TableSpec, WhatServersKeepOfEachWorkerIsCounted) {
   EXPECT_EQ(bytes("dc_asgd:variant=adaptive", "sgd"), 2000u * (2 + 1 + 5));
   EXPECT_EQ(bytes("dc_asgd:lambda=0", "sgd"), bytes("asp", "sgd"));
   EXPECT_EQ(bytes("elastic", "add"), 2000u * (1 + 4));
+  EXPECT_EQ(bytes("admm", "add"), 2000u * (1 + 2 * 4));
 }
 
 TEST(TableSpec, WhoHasNoMemoryForItsPartIsToldWhatLimitsIt) {

@@ -45,6 +45,9 @@ Packet drawn_packet(SeededNumbers& numbers) {
     packet.count = packet.members.size();
   }
   if (packet.kind == PacketKind::failed) packet.text = "a text";
+  if (packet.kind == PacketKind::pull || packet.kind == PacketKind::row)
+    for (auto rounds = numbers.below(4); rounds > 0; --rounds)
+      packet.rounds.push_back({numbers.below(12), std::vector<std::int32_t>(numbers.below(3), 1)});
   return packet;
 }
 
@@ -63,6 +66,8 @@ TEST(Packet, HasAHeaderOf32BytesAndFactsOf32InRows) {
   EXPECT_EQ(encode({.kind = PacketKind::pull}).payload.size(), kPacketHeader);
   EXPECT_EQ(encode({.kind = PacketKind::row, .count = 3, .elements = elements(3)}).payload.size(),
             kPacketHeader + kFactsBytes + 12);
+  EXPECT_EQ(encode({.kind = PacketKind::pull, .rounds = {{1, {0, 1}}, {2, {1}}}}).payload.size(),
+            kPacketHeader + 2 * 12 + 3 * 4);
 }
 
 TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {
@@ -77,6 +82,10 @@ TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {
   EXPECT_THAT(error_of({.kind = PacketKind::missing, .sequence = 5}),
               testing::HasSubstr("the members that it says"));
   EXPECT_THAT(error_of({.kind = PacketKind::push, .flags = 17}), testing::HasSubstr("too many"));
+  EXPECT_THAT(error_of({.kind = PacketKind::pull, .elements = elements(2)}),
+              testing::HasSubstr("rounds of another form"));
+  EXPECT_THAT(error_of({.kind = PacketKind::quiet, .rounds = {{1, {0, 1}}}}),
+              testing::HasSubstr("elements"));
   EXPECT_THAT(
       error_of({.kind = PacketKind::push, .weight = std::numeric_limits<double>::infinity()}),
       testing::HasSubstr("no number"));
@@ -85,13 +94,15 @@ TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {
 
 // A client may send anything: the server holds no more than its table and a window of pushes a
 // worker, and never reads outside of what came.
-TEST(Packet, WhateverComesAServerNeitherFailsNorGrows) {
+void expect_that_a_server_bears_anything(const char* synchrony, const char* rule,
+                                         std::uint64_t of_seed) {
   const TableShape shape =
       shape_of(
-          {.name = "w", .elements = 24, .synchrony = "bounded_delay:steps=7", .part_bytes = 12},
+          {.name = "w", .elements = 24, .synchrony = synchrony, .rule = rule, .part_bytes = 12},
           {{0, 1}, {2}})
           .value();
-  SeededNumbers numbers(test::seed(2930000));
+  const auto settings = static_cast<std::uint32_t>(shape.rule.entry.settings.size());
+  SeededNumbers numbers(test::seed(of_seed));
   const int frames = test::is_nightly() ? 1'000'000 : 100'000;
   auto server = std::make_unique<TableMachine>(shape, 2);
   for (int number = 0; number < frames; ++number) {
@@ -101,8 +112,8 @@ TEST(Packet, WhateverComesAServerNeitherFailsNorGrows) {
     if (numbers.below(4) > 0) {
       packet.count = 3;
       packet.elements = elements(3);
-      packet.flags = packet.kind == PacketKind::push ? 5 : packet.flags;
-      packet.settings.assign(packet.kind == PacketKind::push ? 5 : 0, 0.5);
+      packet.flags = packet.kind == PacketKind::push ? settings : packet.flags;
+      packet.settings.assign(packet.kind == PacketKind::push ? settings : 0, 0.5);
       if (packet.kind == PacketKind::assign) packet.sequence = shape.fingerprint();
       if (packet.kind == PacketKind::leave && numbers.below(10) > 0) packet.kind = PacketKind::push;
     }
@@ -117,6 +128,14 @@ TEST(Packet, WhateverComesAServerNeitherFailsNorGrows) {
       ASSERT_LE(machine.most_open_steps(), static_cast<std::size_t>(kWindow)) << "frame " << number;
     }
   }
+}
+
+TEST(Packet, WhateverComesAServerNeitherFailsNorGrows) {
+  expect_that_a_server_bears_anything("bounded_delay:steps=7", "sgd", 2930000);
+}
+
+TEST(Packet, WhateverComesAServerOfAConsensusNeitherFailsNorGrows) {
+  expect_that_a_server_bears_anything("admm:barrier=2,delay=2", "add", 2931000);
 }
 
 }  // namespace
