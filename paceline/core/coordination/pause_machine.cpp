@@ -139,7 +139,7 @@ void PauseMachine::append_decisions(Actions& actions) {
     tell_all({.kind = kMissing, .index = static_cast<std::uint32_t>(ended - ended_.begin())});
 }
 
-// A rank comes to an open pause before it waits for others again.
+// While a pause is open, those who have not come to it; else those who still make steps.
 std::vector<int> PauseMachine::still_missing() const {
   const std::vector<bool>& those = is_open_ ? here_ : waiting_;
   std::vector<int> missing;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "paceline/core/pipeline/check/simulate_order.h"
@@ -135,7 +136,7 @@ pipeline::PipelineCosts costs_of(const PipelineDraft& draft,
 double step_of(const PipelineDraft& draft, const std::vector<PlannedStage>& stages,
                int micro_batches) {
   const PipelineForm form = draft.computed_form();
-  const int operations = 2 * draft.partition.size() * micro_batches;
+  const std::int64_t operations = std::int64_t{2} * draft.partition.size() * micro_batches;
   const bool simulates =
       draft.stages() > 1 && form.is_synchronous() && operations <= kMostSimulated;
   if (!simulates) return step_seconds(form, times_of(stages), micro_batches);

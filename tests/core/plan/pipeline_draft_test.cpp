@@ -94,6 +94,12 @@ TEST(PipelineDraft, ChunksThatDifferDelayEachOther) {
   EXPECT_NEAR(plan.seconds, 6, 1e-9) << "5 if all chunks were equal";
 }
 
+TEST(PipelineDraft, OrdersOfVeryManyMicroBatchesAreNotSimulated) {
+  const PlanQuestion question = question_on(1e9, 0);
+  const PipelinePlan plan = planned(draft_of_text(question, "0,1,2,3", 1), 1'000'000'000);
+  EXPECT_NEAR(plan.seconds, 8, 1e-6) << "the slowest stage, without a pause";
+}
+
 TEST(PipelineDraft, SegmentsOfALaterStageKeepTheOutputOfTheStageBefore) {
   PlanQuestion question = question_on(1e9, 0);
   question.recompute = {2};

@@ -74,6 +74,7 @@ void LogFiles::begin(int generation) {
   has_folder_ = error == 0;
   if (has_folder_) return lead_to(here_.substr(options_.folder.size() + 1));
   if (is_first) throw Error(io_failure(fmt::format("--log-dir: cannot make {}", here_), error));
+  ::unlink((options_.folder + "/latest").c_str());  // it leads to the generation before
   tell(here_, error);
 }
 

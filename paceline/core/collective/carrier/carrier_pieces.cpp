@@ -10,7 +10,8 @@
 namespace paceline::collective {
 namespace {
 
-// No rank writes to an output of these before it has had the input that lies in its place.
+// In these operations a place of a rank's output is written to after the input that lies there has
+// been read.
 bool may_be_cut(const Request& request) {
   switch (request.call.operation) {
     case Operation::all_reduce:

@@ -97,7 +97,7 @@ Result<Progress> ProgramCarrier::advance() {
   return segments_left_ == 0 ? Progress::done : Progress::waiting;
 }
 
-// It may still come from a device, or is to be scaled.
+// Not while a part of the segment's input is on its way from a device, or is to be scaled.
 bool ProgramCarrier::input_is_here(int segment) const {
   if (request_->scale_input) return false;
   if (!request_->staged || request_->staged->is_here()) return true;
@@ -107,7 +107,8 @@ bool ProgramCarrier::input_is_here(int segment) const {
       [this](const ElementRange& part) { return request_->staged->is_here(part); });
 }
 
-// Messages for later segments must not keep the first one from its place.
+// Early messages make segments too, and may take all places: the one that is next begins all the
+// same, or nothing would go on.
 bool ProgramCarrier::may_begin_next() const {
   const bool has_place = static_cast<int>(segments_.size()) < kSegmentsInFlight ||
                          segments_.begin()->first > next_segment_;

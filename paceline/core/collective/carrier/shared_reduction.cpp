@@ -475,6 +475,7 @@ bool SharedReduction::is_done() const {
 
 std::vector<int> SharedReduction::awaited() const {
   if (!lacking_.empty()) return lacking_;
+  if (reduced_ < pieces_ && !is_here(reduced_)) return {};  // its own device
   std::vector<int> ranks;
   for (int r = 0; knows_memory_ && reduced_ < pieces_ && r < members_.size(); ++r) {
     const bool is_late = ranks_[static_cast<std::size_t>(r)].counts_input &&

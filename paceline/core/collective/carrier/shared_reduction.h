@@ -22,8 +22,9 @@
 // memory of a rank whose call has failed does not count the piece (region_lease.h), so that no rank
 // takes it for a sum.
 //
-// An input that still comes from a device (staging/staged_call.h) is counted as it does, as a staged
-// one is, and its rank lets go of each part of its output that is complete.
+// Where an input still comes from a device (staging/staged_call.h), its rank counts the pieces that
+// have arrived, as staged ones, and no piece is summed before all such ranks have counted it. The
+// rank lets go of each part of its output that is complete.
 //
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.
@@ -70,7 +71,7 @@ class SharedReduction {
     std::uint64_t input_address = 0, output_address = 0;  // of hidden ones; 0: out of reach
     bool reaches = false;  // this rank can reach all others' memory, and it is worth it
     bool is_had = false;   // all others have told that they have the segments
-    bool comes = false;    // the input is not all there yet: it is counted
+    bool comes = false;    // from a device, when this was posted: its pieces are counted
     bool needs_stage() const { return input.segment == 0 || output.segment == 0; }
     bool is_in_reach() const {
       return (input.segment != 0 || input_address != 0) &&

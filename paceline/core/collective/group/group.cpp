@@ -245,7 +245,8 @@ void Group::be_looked_at() {
 
 // Looks for progress that no frame announces.
 bool Group::poll() {
-  if (!current_ && ++idle_looks_ >= kIdleLooks) {
+  // A call that waits for a device begins without a frame or a call of this rank.
+  if (!current_ && queue_.empty() && ++idle_looks_ >= kIdleLooks) {
     reactor_->remove(*this);
     is_looked_at_ = false;
   }

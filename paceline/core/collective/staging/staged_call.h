@@ -44,8 +44,7 @@ class StagedCall {
   // the constructor.
   void place_buffers(bool apart = false);
   // Gives the device's stream the copy of the input to its place, piece by piece; no pieces: all at
-  // once. REQUIRES: is_staged(). THREAD, THROWS: as
-  // place_buffers().
+  // once. REQUIRES: is_staged(). THREAD, THROWS: as place_buffers().
   void bring(std::vector<StagedPiece> pieces = {});
   void stage(bool apart = false) {
     place_buffers(apart);
@@ -104,7 +103,7 @@ class StagedCall {
   Buffer output_;
   StagedPieces pieces_;
   std::size_t arrivals_ = 1, arrived_ = 0;  // events of the input; those that have passed
-  bool up_is_held_ = false;                 // behind the call
+  bool up_is_held_ = false;  // copies back wait for what streams were given before the call
 };
 
 // Work::order of the work lets streams wait for the call.

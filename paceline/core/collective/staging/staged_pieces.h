@@ -23,7 +23,7 @@ class StagedPieces {
   std::size_t count() const { return pieces_.size(); }
   const StagedPiece& operator[](std::size_t number) const { return pieces_[number]; }
 
-  // The number of pieces, counted from the first one, that hold all of this part of the input.
+  // How many pieces, taken in order, must have come before all of this part of the input is here.
   std::size_t needed_for(ElementRange part) const;
   // This part of the output will not change any more. Returns the pieces of which that is the last
   // part. REQUIRES: each element is told once.

@@ -44,8 +44,8 @@ class ConsensusRounds {
   // A reader that goes on from one of its rounds to the next finds all rounds between them here, and
   // those that other ranges may still lack.
   const std::deque<Round>& last_rounds() const { return log_; }
-  // A worker may read a round so late as the delay allows, and has taken part in another so long
-  // before it.
+  // The last two rounds of a reader are less than `delay` rounds apart, and no other range lags
+  // further behind.
   std::uint64_t most_last_rounds() const { return 2 * static_cast<std::uint64_t>(pace_.delay); }
   // The mean that the worker goes on with, and its version.
   std::uint64_t version_for(int worker) const { return versions_.at(worker); }

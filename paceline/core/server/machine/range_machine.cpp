@@ -160,6 +160,10 @@ void RangeMachine::push(int from, Packet packet, Time) {
     if (packet.sequence <= sender.committed) sender.owed = sender.owed.value_or(0);  // a repeat
     return;
   }
+  // Workers keep what they were not answered, and give first values before they push.
+  const bool is_ahead =
+      !state().has_values() || packet.sequence > members().at(from).decided + kWindow;
+  if (shape_->spec.replicas > 1 && is_ahead) return fail_as_lost();
   Push push{{from, packet.sequence, packet.clock, packet.weight, packet.read},
             std::move(packet.settings),
             {packet.elements.begin(), packet.elements.end()}};
@@ -395,7 +399,7 @@ void RangeMachine::fail_as_lost() {
   is_lost_ = true;
   fail(
       fmt::format("the servers that kept its range {} have ended, and no other had all of it yet: "
-                  "make the table again, or go on from a checkpoint (--max-restarts)",
+                  "go on from a checkpoint (--max-restarts)",
                   range_));
 }
 

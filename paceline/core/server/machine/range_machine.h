@@ -177,7 +177,8 @@ class RangeMachine {
   std::map<int, std::uint64_t> leaving_;            // by worker: the entry of its end
   std::map<std::int64_t, std::vector<Push>> open_;  // by step, in the order of arrival
   std::optional<std::int64_t> timed_out_;           // the step that waits for the quorum alone
-  // Rounds of the first range that this one has yet to follow, by number.
+  // Rounds of the first range that this one has yet to follow, by number. Numbers begin anew when
+  // all were quiet, and a new first server of the chain is told again.
   std::map<std::uint64_t, std::vector<std::int32_t>> told_;
   // Entries that must be committed before anyone hears of first values, or of the last moment at
   // which all were quiet.

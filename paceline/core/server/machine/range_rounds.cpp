@@ -1,4 +1,5 @@
 // How the rounds of a consensus end: the first range decides, and the others follow it.
+#include <algorithm>
 #include <utility>
 
 #include "paceline/core/server/machine/range_machine.h"
@@ -72,6 +73,8 @@ Packet RangeMachine::missing_for_round(int from) const {
   }
   Packet packet = lacking(from, Lack::push, [&](int member) { return awaited.contains(member); });
   packet.clock = value().clock();
+  for (const int member : packet.members)
+    packet.clock = std::min(packet.clock, value().clock_of(member));
   return packet;
 }
 

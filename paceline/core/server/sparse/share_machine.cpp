@@ -170,6 +170,9 @@ void ShareMachine::push(int from, const SparsePacket& packet) {
     sender.is_owed |= packet.number <= sender.committed;  // a repeat
     return;
   }
+  // Workers keep what they were not answered.
+  if (shape_->spec.replicas > 1 && packet.number > members().at(from).decided + kWindow)
+    return fail_as_lost();
   if (const std::string why = complaint(from, packet); !why.empty())
     return fail(
         fmt::format("push {} of member {} at clock {} {}", packet.number, from, packet.clock, why));
@@ -417,7 +420,7 @@ void ShareMachine::fail_as_lost() {
   is_lost_ = true;
   fail(
       fmt::format("the servers that kept its share {} have ended, and no other had all of it yet: "
-                  "make the table again, or go on from a checkpoint (--max-restarts)",
+                  "go on from a checkpoint (--max-restarts)",
                   share_));
 }
 

@@ -15,10 +15,11 @@ void take_off(RowStore& store, std::uint64_t id, std::uint64_t hash) {
 
 }  // namespace
 
-// Stamps are cut to 32 bits. The sweep comes by long before that many steps are over.
+// Stamps are cut to 32 bits. The sweep comes by long before that many steps are over. A stamp may be
+// ahead of the steps: rows that are put back were saved by shares of which some had made more.
 bool ShareValue::is_past_at(const std::byte* stamp, std::int64_t steps) const {
-  return static_cast<std::uint32_t>(steps) - number_at(stamp) >=
-         static_cast<std::uint32_t>(shape_->spec.evict_after);
+  const auto age = static_cast<std::int32_t>(static_cast<std::uint32_t>(steps) - number_at(stamp));
+  return age >= shape_->spec.evict_after;
 }
 
 void ShareValue::write_stamp(std::byte* stamp) const {

@@ -7,8 +7,9 @@
 // and rate (8 bytes each), and behind it `count` rows; rows bring `count` rows. Rows that are
 // fetched or stored have their ids before them (8 bytes each), and the rule's state behind each.
 // `rested` brings the two last of its fields (8 bytes each). Those for whom a share waits are
-// numbers (4 bytes each); failures are a text. All is little-endian. The kind is that of the machine's message. parse() trusts nothing: it never reads
-// or allocates beyond the message that came.
+// numbers (4 bytes each); failures are a text. All is little-endian. The kind is that of the
+// machine's message. parse() trusts nothing: it never reads or allocates beyond the message that
+// came.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,7 @@ std::size_t TableShape::bytes_on(int member) const {
   const std::size_t earlier = pacing.exact ? static_cast<std::size_t>(pacing.lead) : 0;
   const std::size_t workers = members.workers.size();
   const std::size_t of_workers = pacing.remembers_pulls() ? workers + 1
-                                 : pacing.rounds          ? 2 * workers
+                                 : pacing.rounds          ? 3 * workers + 1
                                  : pacing.elastic         ? workers
                                                           : 0;
   const std::vector<Chain> all = chains();

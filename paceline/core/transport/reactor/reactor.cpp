@@ -70,7 +70,7 @@ void Reactor::take_baton(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   if (!dozed) return;
   set_asleep(false);
-  poller_.end_doze();  // that thread looks after what this one leaves
+  poller_.end_doze();  // that thread looks, from now on, whether callers have left something
 }
 
 void Reactor::drop_baton(std::unique_lock<std::mutex>& lock) {
@@ -115,7 +115,9 @@ void Reactor::post(std::function<void()> task) {
     wake_if_asleep();
     return;
   }
-  if (!callers_drive()) communicator_changed_.notify_all();  // it may look less often
+  // The communication thread may look less often, and goes on with this unless a caller waits.
+  caller_tried_ = false;
+  if (!callers_drive()) communicator_changed_.notify_all();
   const Baton baton(*this, lock);
   turn();
 }

@@ -22,8 +22,9 @@ namespace {
 // The dual is the last contribution less the consensus that came of it. At a rest all have the
 // consensus of the last contributions, as if each had brought its own to it.
 //
-// Other ranks may wait for what this one contributes. So a rank rests before it waits for them in
-// anything else, and the rest ends when it goes on, or tells what it holds.
+// Other ranks may wait for what this one contributes. So a rank begins to rest before it waits for
+// them in anything else. Until its next step, state() or consensus() has waited for the end of that
+// rest, consensus_ and dual_ are those from before it.
 class AdmmCentre final : public LocalMethod {
  public:
   AdmmCentre(LocalReplica& replica, Job& job, server::ConsistencyChoice choice,
@@ -45,7 +46,7 @@ class AdmmCentre final : public LocalMethod {
   void quiesce() override { begin_rest(); }
 
   void begin_step() override {
-    if (table_ && was_written_) refuse_writes();
+    if ((table_ || is_given_) && was_written_) refuse_writes();
     end_rest();
     open_table();
     waited_seconds_ = 0;
@@ -63,7 +64,7 @@ class AdmmCentre final : public LocalMethod {
 
   // The consensus of the next table is what the program has made of the replicas.
   void write_consensus() override {
-    begin_rest();
+    let_others_go_on(job_);
     if (!replica_.any(was_written_)) {
       rest();
       replica_.model.write(consensus_);
@@ -75,6 +76,7 @@ class AdmmCentre final : public LocalMethod {
     replica_.model.read(consensus_);
     begin_again();
     was_written_ = false;
+    is_given_ = true;
   }
 
   // The numbers that belong to this rank alone travel as a tensor.
@@ -89,7 +91,7 @@ class AdmmCentre final : public LocalMethod {
     end_rest();
     table_.reset();
     has_consensus_ = true;
-    was_written_ = false;
+    was_written_ = is_given_ = false;
     steps_ = own_[0].item<int>();
     has_contributed_ = own_[1].item<double>() != 0;
     if (is_same_world) set_dual();
@@ -131,11 +133,12 @@ class AdmmCentre final : public LocalMethod {
   // resume each rank brings what it had contributed, so that the consensus is the saved one.
   void open_table() {
     if (table_) return;
-    was_written_ = false;
+    was_written_ = is_given_ = false;
     if (!std::exchange(has_consensus_, false)) {
       replica_.model.read(consensus_);
       contribution_.copy_(consensus_);
     }
+    let_others_go_on(job_);  // all ranks make the table together
     table_ = std::make_unique<server::Table>(
         job_, server::TableSpec{.name = CentreNames::next(job_),
                                 .elements = static_cast<std::size_t>(replica_.model.elements()),
@@ -199,6 +202,7 @@ class AdmmCentre final : public LocalMethod {
   bool has_consensus_ = false;    // of the next table, in consensus_
   bool has_contributed_ = false;  // to this table, or to that which was saved
   bool was_written_ = false;
+  bool is_given_ = false;      // the program has told the consensus of the next table
   int steps_ = 0;              // since the last exchange
   double waited_seconds_ = 0;  // in this step
   replica::ExchangeReport report_;

@@ -11,6 +11,7 @@
 #include "paceline/core/server/server.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/strategy/server/centre_names.h"
+#include "paceline/torch/strategy/server/others_wait.h"
 #include "paceline/torch/strategy/server/server_refusals.h"
 #include "paceline/torch/strategy/server/table_report.h"
 
@@ -38,7 +39,7 @@ class ElasticCentre final : public LocalMethod {
   void written() override { was_written_ = true; }
 
   void begin_step() override {
-    if (table_ && was_written_) refuse_writes();
+    if ((table_ || is_given_) && was_written_) refuse_writes();
     open_table();
     waited_seconds_ = under_way_seconds_ = 0;
     if (has_difference_ || answer_ || steps_ < report_.period) return;
@@ -65,7 +66,7 @@ class ElasticCentre final : public LocalMethod {
       wait_for_difference();
       replica_.take_plain_mean();
       replica_.model.read(centre_);
-      has_centre_ = true;
+      has_centre_ = is_given_ = true;
       was_written_ = false;
       table_.reset();
       return;
@@ -86,7 +87,7 @@ class ElasticCentre final : public LocalMethod {
     answer_.reset();
     table_.reset();
     has_centre_ = true;
-    was_written_ = false;
+    was_written_ = is_given_ = false;
     steps_ = own_[0].item<int>();
     has_difference_ = own_[1].item<double>() != 0;
   }
@@ -109,7 +110,8 @@ class ElasticCentre final : public LocalMethod {
   // Collective, the first time. The model may have been loaded since DataParallel was made.
   void open_table() {
     if (table_) return;
-    was_written_ = false;
+    was_written_ = is_given_ = false;
+    let_others_go_on(job_);  // all ranks make the table together
     table_ = std::make_unique<server::Table>(
         job_, server::TableSpec{.name = CentreNames::next(job_),
                                 .elements = static_cast<std::size_t>(replica_.model.elements()),
@@ -157,8 +159,9 @@ class ElasticCentre final : public LocalMethod {
   bool has_difference_ = false;           // which is to be taken off after the next update
   bool has_centre_ = false;               // of the next table, in centre_
   bool was_written_ = false;
-  int steps_ = 0;                                      // since the last exchange
-  Stopwatch watch_;                                    // since the last push
+  bool is_given_ = false;  // the program has told the centre of the next table
+  int steps_ = 0;          // since the last exchange
+  Stopwatch watch_;        // since the last push
   double waited_seconds_ = 0, under_way_seconds_ = 0;  // in this step
   replica::ExchangeReport report_;
 };

@@ -12,7 +12,7 @@ namespace paceline::strategy {
 // While it lives, others may wait. THREAD: that which trains.
 class OthersWait {
  public:
-  // `end` lets them go on; it may end this object.
+  // `end` lets them go on, and may wait until all ranks rest; it may end this object.
   OthersWait(Job& job, std::function<void()> end);
   ~OthersWait();
   OthersWait(const OthersWait&) = delete;

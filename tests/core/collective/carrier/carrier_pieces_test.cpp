@@ -243,6 +243,27 @@ TEST(StagedPieces, SumsAreBackBeforeAllInputsHaveCome) {
   }
 }
 
+// No piece comes for longer than an idle group is looked at.
+TEST(StagedPieces, ACallWhoseInputComesLateGoesOn) {
+  for (const bool share_memory : {true, false}) {
+    LateDevices devices(test::seed(4482), 2);
+    run_with(devices, 2, staged(share_memory, kBoardPiece), [&](Job& job) {
+      LateDevice& device = devices.device(job.rank());
+      const OnDevice values(device, 8 * kBoardPiece / sizeof(float), nullptr, job.rank());
+      values.write(std::vector<float>(values.count, 1));
+      job.world().barrier().wait();
+      device.allow_copies_to_host(0);
+      const Work sum = job.world().all_reduce(values.buffer());
+      const Work barrier = job.world().barrier();
+      EXPECT_EQ(failure_of([&] { sum.wait(Deadline::in(100ms)); }).fault, Fault::timed_out);
+      device.allow_copies_to_host(~std::uint64_t{0});
+      sum.wait(Deadline::in(20s));
+      barrier.wait(Deadline::in(20s));
+      EXPECT_EQ(values.read(), std::vector<float>(values.count, 2));
+    });
+  }
+}
+
 // A kernel that the caller's stream has still to run reads the output as it was, in all its pieces.
 TEST(StagedPieces, AnOutputChangesAfterWhatItsStreamWasGivenBefore) {
   for (const bool share_memory : {true, false}) {

@@ -15,12 +15,15 @@ using machine::Send;
 // their server is stopped.
 class Asked {
  public:
-  explicit Asked(const std::string& synchrony, const std::string& rule = "sgd")
-      : shape_(
-            shape_of(
-                {.name = "w", .elements = 4, .synchrony = synchrony, .rule = rule, .part_bytes = 8},
-                {{0, 1, 2}, {3, 4}})
-                .value()) {
+  explicit Asked(const std::string& synchrony, const std::string& rule = "sgd", int replicas = 1)
+      : shape_(shape_of({.name = "w",
+                         .elements = 4,
+                         .synchrony = synchrony,
+                         .rule = rule,
+                         .part_bytes = 8,
+                         .replicas = replicas},
+                        {{0, 1, 2}, {3, 4}})
+                   .value()) {
     for (int member = 0; member < 5; ++member)
       machines_.push_back(std::make_unique<TableMachine>(shape_, member));
   }
@@ -113,21 +116,23 @@ TEST(Asking, WithSpareWorkersAllAreNamedThatMayPush) {
 }
 
 TEST(Asking, ThoseWhomARoundLacksAreNamedAndThoseAloneIfEnoughHaveCome) {
-  Asked table("admm:barrier=2,delay=2", "add");
-  table.begin();
-  table.push(0);
-  table.pull(0);
-  EXPECT_EQ(table.awaited(0), "ranks 1, 2, which have not pushed at clock 0");
-  table.push(1);
-  table.pull(1);
-  for (const int worker : {0, 1}) {
-    EXPECT_EQ(table.awaited(worker), "what is under way") << "the round has ended";
-    table.push(worker);
-    table.pull(worker);
+  for (const int replicas : {1, 2}) {
+    Asked table("admm:barrier=2,delay=2", "add", replicas);
+    table.begin();
+    table.push(0);
+    table.pull(0);
+    EXPECT_EQ(table.awaited(0), "ranks 1, 2, which have not pushed at clock 0");
+    table.push(1);
+    table.pull(1);
+    for (const int worker : {0, 1}) {
+      EXPECT_EQ(table.awaited(worker), "what is under way") << "the round has ended";
+      table.push(worker);
+      table.pull(worker);
+    }
+    EXPECT_EQ(table.awaited(0), "rank 2, which has not pushed at clock 0");
+    table.quiesce(2);
+    EXPECT_EQ(table.awaited(0), "what is under way") << "nobody waits for rank 2 any more";
   }
-  EXPECT_EQ(table.awaited(0), "rank 2, which has not pushed at clock 0");
-  table.quiesce(2);
-  EXPECT_EQ(table.awaited(0), "what is under way") << "nobody waits for rank 2 any more";
 }
 
 TEST(Asking, ThoseThatDoNotQuiesceAreNamedAndThoseThatAreQuietHoldUpNoPull) {

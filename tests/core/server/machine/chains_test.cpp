@@ -295,6 +295,12 @@ TEST(Chains, AServerThatKnowsLessThanAWorkerWasToldSaysThatTheTableIsLost) {
   };
   EXPECT_EQ(answer_to(0), server::PacketKind::missing);
   EXPECT_EQ(answer_to(1), server::PacketKind::failed) << "that there are values";
+
+  server::RangeMachine anew(shape, 0, 1, 2, {.generation = 3, .servers = {2}}, true);
+  const auto actions = anew.on_packet(0, {.kind = server::PacketKind::push, .sequence = 1}, {});
+  EXPECT_EQ(server::parse_packet(std::get<machine::Send>(actions.back()).message, {}).value().flags,
+            server::Packet::kIsLost)
+      << "no worker pushes before it was told that there are values";
 }
 
 // Workers push without a pause: the newcomer never has all that the first server has by then.

@@ -209,6 +209,11 @@ TEST(SparseChains, AServerThatKnowsLessThanAWorkerWasToldSaysThatTheTableIsLost)
   };
   EXPECT_EQ(answer_to(0), server::SparseKind::missing);
   EXPECT_EQ(answer_to(1), server::SparseKind::failed);
+
+  server::ShareMachine anew(shape, 0, 2, {.generation = 3, .servers = {2}}, true);
+  const server::SparsePacket failed =
+      said(anew.on_packet(0, {.kind = server::SparseKind::push, .number = 100}, {}), shape);
+  EXPECT_EQ(failed.flags, server::SparsePacket::kIsLost) << "it was told of the 92nd at least";
 }
 
 // Each server of a chain is sent a list once, and then its hash: where nothing is lost, none asks.

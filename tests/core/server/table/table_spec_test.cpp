@@ -102,7 +102,7 @@ TEST(TableSpec, WhatServersKeepOfEachWorkerIsCounted) {
   EXPECT_EQ(bytes("dc_asgd:variant=adaptive", "sgd"), 2000u * (2 + 1 + 5));
   EXPECT_EQ(bytes("dc_asgd:lambda=0", "sgd"), bytes("asp", "sgd"));
   EXPECT_EQ(bytes("elastic", "add"), 2000u * (1 + 4));
-  EXPECT_EQ(bytes("admm", "add"), 2000u * (1 + 2 * 4));
+  EXPECT_EQ(bytes("admm", "add"), 2000u * (1 + 3 * 4 + 1));
 }
 
 TEST(TableSpec, WhoHasNoMemoryForItsPartIsToldWhatLimitsIt) {

@@ -58,6 +58,63 @@ TEST(AdmmCentre, OfSeveralRanksIsOneConsensusAndTellsItsExchanges) {
   }
 }
 
+// A model that is trained by some steps.
+struct Trainee {
+  Trainee(Job& job, const std::string& synchrony)
+      : parallel(*net, job, {.synchrony = synchrony}),
+        optimizer(task.optimizer(net->parameters())) {}
+
+  void step(int rank, int k) {
+    net->zero_grad();
+    net->loss(*task.batch(rank, k)).backward();
+    parallel.step(*optimizer);
+  }
+  void write() {
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor& one : net->parameters()) one.mul_(0.5);
+  }
+
+  SharedTask task{.ranks = 3, .batch = SharedTask::even_batches};
+  std::shared_ptr<TaskNet> net = std::make_shared<TaskNet>("linear");
+  DataParallel parallel;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+};
+
+// What is written after the consensus was told is not what the servers hold.
+TEST(AdmmCentre, AndElasticRefuseAModelThatIsWrittenBehindItsConsensus) {
+  for (const char* text : {"admm:centre=server", "elastic:centre=server"}) {
+    run_ranks(1, {.servers = 1}, [&](Job& job) {
+      if (job.role() == Role::server) return serve(job);
+      Trainee model(job, text);
+      model.step(0, 0);
+      model.write();
+      { const auto consensus = model.parallel.consensus(); }
+      model.step(0, 1);
+      model.write();
+      { const auto consensus = model.parallel.consensus(); }
+      model.write();
+      EXPECT_THAT(misuse_of([&] { model.step(0, 2); }),
+                  HasSubstr("the model was written between two steps"))
+          << text;
+    });
+  }
+}
+
+// The third rank waits for one more in the exchange of the first model, and the others for the third
+// one, with which they make the table of the second model.
+TEST(AdmmCentre, OfTwoModelsMakesTheSecondTableThoughARankWaitsForAnExchange) {
+  for (const char* second :
+       {"admm:centre=server,period=1,barrier=2", "elastic:centre=server", "asp"}) {
+    run_ranks(3, {.servers = 1}, [&](Job& job) {
+      if (job.role() == Role::server) return serve(job);
+      Trainee one(job, "admm:centre=server,period=1,barrier=2"), two(job, second);
+      for (int k = 0; k < 2; ++k)
+        for (Trainee* model : {&one, &two}) model->step(job.rank(), k);
+      for (Trainee* model : {&one, &two}) model->parallel.finish();
+    });
+  }
+}
+
 TEST(AdmmCentre, NeedsServersAndSaysWhichSettingsAreTheirs) {
   EXPECT_FALSE(strategy::parse_strategy("admm").value().on_servers());
   EXPECT_TRUE(strategy::parse_strategy("admm:centre=server").value().on_servers());
