@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "tests/core/collective/staging/on_device.h"
@@ -375,8 +376,11 @@ TEST(StagedPieces, NobodyUsesTheBuffersOfACallThatFailed) {
         device.work_off();
       }
       if (job.rank() == 1) job.world().abort("enough");
-      failure_of([&] { work.wait(Deadline::in(100ms)); });
-      device.allow_copies_to_host(~std::uint64_t{0});
+      const std::jthread later([&device] {  // for whoever drives waits for the copies
+        const Deadline moment = Deadline::in(100ms);
+        while (!moment.passed()) std::this_thread::yield();
+        device.allow_copies_to_host(~std::uint64_t{0});
+      });
       const Failure failure = failure_of([&] { work.wait(); });
       EXPECT_THAT(failure.what, HasSubstr("enough"));
       memory.reset();  // a copy that came later would write where nothing is
