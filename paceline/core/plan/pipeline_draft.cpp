@@ -107,7 +107,7 @@ std::vector<StageTimes> times_of(const std::vector<PlannedStage>& stages) {
   return times;
 }
 
-// What each stage of the order takes for a micro-batch; a rank's start is dealt to its chunks.
+// The seconds of each stage of the order for a micro-batch; a rank's start is dealt to its chunks.
 pipeline::PipelineCosts costs_of(const PipelineDraft& draft,
                                  const std::vector<PlannedStage>& stages, int micro_batches) {
   const PlanQuestion& question = draft.question;

@@ -97,7 +97,7 @@ Result<Progress> ProgramCarrier::advance() {
   return segments_left_ == 0 ? Progress::done : Progress::waiting;
 }
 
-// Not while a part of the segment's input is on its way from a device, or is to be scaled.
+// False while a part of the segment's input is on its way from a device, or is to be scaled.
 bool ProgramCarrier::input_is_here(int segment) const {
   if (request_->scale_input) return false;
   if (!request_->staged || request_->staged->is_here()) return true;

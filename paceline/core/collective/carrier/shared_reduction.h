@@ -22,9 +22,9 @@
 // memory of a rank whose call has failed does not count the piece (region_lease.h), so that no rank
 // takes it for a sum.
 //
-// Where an input still comes from a device (staging/staged_call.h), its rank counts the pieces that
-// have arrived, as staged ones, and no piece is summed before all such ranks have counted it. The
-// rank lets go of each part of its output that is complete.
+// A rank whose input still comes from a device (staging/staged_call.h) counts the pieces that have
+// arrived, as staged ones, and no piece is summed before all such ranks have counted it. The rank
+// lets go of each part of its output that is complete.
 //
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.

@@ -54,7 +54,7 @@ coordination::Awaited WorkerMachine::awaited() const {
   for (std::size_t range = 0; range < sides_.size(); ++range) {
     const Side& side = sides_[range];
     if (!side.is_asked || !is_owed(side)) continue;
-    // Where rounds go by the first range, others wait until this worker tells them of one.
+    // If rounds go by the first range, others wait until this worker tells them of one.
     const bool is_untold = shape_.pacing.rounds && range > 0 && sides_.front().awaits_row;
     if (is_untold && side.missing && side.missing->members.empty()) continue;
     const std::vector<int>& servers = chain(range).servers;

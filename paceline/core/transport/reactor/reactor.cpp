@@ -239,7 +239,7 @@ void Reactor::set_asleep(bool asleep) {
 bool Reactor::sleep(const std::function<bool()>& done, Deadline until, Sleep how) {
   set_asleep(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // What came before the bells were on is seen by this look.
+  // This look sees what came before the bells were on.
   if (!turn() && !done()) {
     if (how == Sleep::keeps_baton) poller_.wait(until);
     else if (!doze(until)) return false;
