@@ -103,7 +103,8 @@ TEST(StrategyAccuracy, OfSynchroniesThatBearDelaysIsThatOfBspWithinTwoPoints) {
        {std::pair{"staleness_aware", "0.2"}, std::pair{"staleness_aware:rate=paper", "0.15"},
         std::pair{"staleness_aware:softsync=2", "0.1"}, std::pair{"dc_asgd:lambda=1", "0.05"},
         std::pair{"dc_asgd:variant=adaptive,lambda=0.5", "0.05"}, std::pair{"downpour", "0.05"},
-        std::pair{"elastic:centre=server,period=10", "0.05"}}) {
+        std::pair{"elastic:centre=server,period=10", "0.05"},
+        std::pair{"admm:centre=server,period=8", "0.05"}}) {
     const double found = accuracy_on_servers(text, rate);
     RecordProperty(text, std::to_string(found - bsp));
     EXPECT_GE(found, bsp - 0.02) << text;
