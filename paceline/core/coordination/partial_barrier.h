@@ -15,7 +15,7 @@ namespace paceline::coordination {
 
 struct PartialBarrierPace {
   int barrier = 2;  // workers that pass at a time; more than there are means all
-  int delay = 5;    // a worker passes once in so many times at least
+  int delay = 5;    // of so many passings in a row each worker takes part in one at least
   bool operator==(const PartialBarrierPace&) const = default;
 };
 

@@ -12,7 +12,7 @@
 namespace paceline::plan {
 namespace {
 
-// An order of so many operations takes some milliseconds to simulate.
+// Orders of more operations are not simulated: these take some milliseconds already.
 constexpr int kMostSimulated = 20'000;
 
 Failure wrong_micro_batches(std::string what) {
