@@ -5,6 +5,20 @@
 #include <cstring>
 
 namespace paceline {
+namespace {
+
+thread_local std::weak_ptr<const Failure> last_failure;
+
+}  // namespace
+
+Error::Error(Failure failure) : failure_(std::make_shared<const Failure>(std::move(failure))) {
+  last_failure = failure_;
+}
+
+std::optional<Failure> failure_in_flight() {
+  const auto last = last_failure.lock();
+  return last ? std::optional(*last) : std::nullopt;
+}
 
 std::string_view name_of(Fault fault) {
   switch (fault) {

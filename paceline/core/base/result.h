@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,14 +38,19 @@ struct Failure {
 // The one exception of Paceline's API. `what()` is the failure's text.
 class Error : public std::exception {
  public:
-  explicit Error(Failure failure) : failure_(std::move(failure)) {}
-  const char* what() const noexcept override { return failure_.what.c_str(); }
-  const Failure& failure() const noexcept { return failure_; }
-  Fault fault() const noexcept { return failure_.fault; }
+  explicit Error(Failure failure);
+  const char* what() const noexcept override { return failure_->what.c_str(); }
+  const Failure& failure() const noexcept { return *failure_; }
+  Fault fault() const noexcept { return failure_->fault; }
 
  private:
-  Failure failure_;
+  std::shared_ptr<const Failure> failure_;  // never null: copies of an Error share it
 };
+
+// The failure of the last Error that this thread has made, while that Error or a copy of it lives.
+// A destructor that runs because an exception passes learns here which one it is, unless an Error
+// of before is kept (std::exception_ptr) while another library's exception passes. THREAD: any.
+std::optional<Failure> failure_in_flight();
 
 [[noreturn]] void throw_misuse(std::string what);
 

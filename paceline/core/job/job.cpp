@@ -44,9 +44,10 @@ Job::Impl::~Impl() {
   const bool unwinds = std::uncaught_exceptions() > exceptions;
   companions.clear();
   world.reset();
-  reactor->run([this, unwinds] {
+  const auto thrown = unwinds ? failure_in_flight() : std::nullopt;
+  reactor->run([this, unwinds, &thrown] {
     late_door.reset();
-    if (unwinds) generation->unwind();
+    if (unwinds) generation->unwind(thrown);
     generation->leave();
     if (store && !unwinds) store->leave();
   });

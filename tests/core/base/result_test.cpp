@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <memory>
+#include <stdexcept>
+#include <thread>
 
 #include "paceline/core/base/check.h"
 
@@ -40,6 +42,31 @@ TEST(Result, ValueOfAFailureThrowsThatFailure) {
     EXPECT_EQ(error.failure(), kLost);
     EXPECT_EQ(error.fault(), Fault::peer_lost);
     EXPECT_STREQ(error.what(), "rank 3 is gone: restart it");
+  }
+}
+
+struct Reader {
+  std::optional<Failure>& read;
+  ~Reader() { read = failure_in_flight(); }
+};
+
+TEST(FailureInFlight, IsThatOfTheErrorWhichPassesAndNoLonger) {
+  std::optional<Failure> own, others;
+  EXPECT_FALSE(failure_in_flight());
+  try {
+    const Reader reader{own};
+    (void)number(false).value();
+  } catch (const Error&) {
+    EXPECT_EQ(failure_in_flight(), kLost);
+    std::thread([&] { EXPECT_FALSE(failure_in_flight()); }).join();
+  }
+  EXPECT_EQ(own, kLost);
+  EXPECT_FALSE(failure_in_flight());
+  try {
+    const Reader reader{others};
+    throw std::runtime_error("another library's");
+  } catch (const std::runtime_error&) {
+    EXPECT_FALSE(others);
   }
 }
 

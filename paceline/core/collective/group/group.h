@@ -113,7 +113,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload,
                       Delivery delivery);
   void check_departed();
-  void unwind();
+  void unwind(const std::optional<Failure>& thrown);
   std::string whom_it_waits_for() const;
   std::string silent_hosts() const;
   bool is_busy() const;

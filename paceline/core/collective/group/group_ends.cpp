@@ -85,9 +85,10 @@ void Group::open() {
 }
 
 void Group::close(bool unwinds) {
-  reactor_->run([this, unwinds] {
+  const auto thrown = unwinds ? failure_in_flight() : std::nullopt;
+  reactor_->run([this, unwinds, &thrown] {
     const bool busy = is_busy();
-    if (busy && unwinds) unwind();
+    if (busy && unwinds) unwind(thrown);
     if (busy && !generation().failure()) {
       generation().fail(
           {Fault::cancelled,
@@ -107,9 +108,9 @@ void Group::close(bool unwinds) {
 }
 
 // The others wait a moment for the cause.
-void Group::unwind() {
+void Group::unwind(const std::optional<Failure>& thrown) {
   constexpr std::chrono::seconds kCause{1};
-  generation().unwind();
+  generation().unwind(thrown);
   reactor_->poller().after(kCause, [weak = std::weak_ptr(members_.shared_generation())] {
     if (const auto generation = weak.lock()) generation->tell_unwound();
   });

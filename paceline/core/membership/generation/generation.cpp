@@ -137,13 +137,16 @@ void Generation::fail(Failure why) {
   end(std::move(why));
 }
 
-void Generation::unwind() {
+void Generation::unwind(const std::optional<Failure>& thrown) {
   if (failing_.exchange(true)) return;
+  const std::string own = identity_.name_of(identity_.rank);
+  const std::string text = thrown ? thrown->what
+                                  : fmt::format(
+                                        "its text is in the log of {}; a main function that calls "
+                                        "paceline::run_main has it told here",
+                                        own);
   untold_ = Failure{Fault::cancelled,
-                    fmt::format("{0} left by an exception, which its program caught: its text is "
-                                "in the log of {0}; a main function that calls paceline::run_main "
-                                "has it told here",
-                                identity_.name_of(identity_.rank)),
+                    fmt::format("{} left by an exception, which its program caught: {}", own, text),
                     {identity_.rank}};
   abandon_links();
   end(*untold_);

@@ -118,9 +118,9 @@ class Generation final : private transport::LinkOwner {
   // Ends the generation; the first call wins. THREAD: driver.
   void fail(Failure why);
   // An exception destroys what is in flight here: it ends at once, and the peers are told by the
-  // next of fail(), with the cause, and tell_unwound(). Nothing, if the generation has failed.
-  // THREAD: driver.
-  void unwind();
+  // next of fail(), with the cause, and tell_unwound(), with `thrown` where it is known. Nothing, if
+  // the generation has failed. THREAD: driver.
+  void unwind(const std::optional<Failure>& thrown);
   void tell_unwound();
   // Has a value once all peers are stopped and all that was in flight has ended. THREAD: any.
   std::optional<Failure> failure() const;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {
@@ -51,25 +53,38 @@ TEST(CommunicatorMissing, ARankThatEndsWithWorkInFlightIsNamed) {
   }
 }
 
-// Rank 1's program catches the exception, and keeps the Job.
+// Rank 1's program catches the exception, and keeps the Job. Paceline knows the text of its own.
+void expect_told_of_an_exception(const LocalWorldOptions& options, bool by_paceline,
+                                 const char* text) {
+  std::atomic<int> told = 0;
+  run_ranks(3, options, [&](Job& job) {
+    job.world().barrier().wait();
+    std::vector<float> values(1);
+    Failure failure;
+    const auto leave = [&] {
+      const auto group = job.world().split(0);
+      if (job.rank() != 1) group->barrier().wait(Deadline::in(20s));
+      const Work called = group->recv(buffer_of(values), 0);
+      if (by_paceline) throw_misuse("something else went wrong");
+      throw std::runtime_error("another library's exception");
+    };
+    try {
+      failure = failure_of(leave);
+    } catch (const std::runtime_error&) {  // rank 1's own
+    }
+    ++told;
+    while (told < 3) std::this_thread::yield();
+    if (job.rank() == 1) return;
+    EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+    EXPECT_THAT(failure.what, HasSubstr("rank 1 left by an exception, which its program caught"));
+    EXPECT_THAT(failure.what, HasSubstr(text));
+  });
+}
+
 TEST(CommunicatorMissing, AnExceptionThatUnwindsAGroupIsToldThoughTheJobLivesOn) {
   for (const auto& options : {kShared, kTcp}) {
-    std::atomic<int> told = 0;
-    run_ranks(3, options, [&](Job& job) {
-      job.world().barrier().wait();
-      std::vector<float> values(1);
-      const auto failure = failure_of([&] {
-        const auto group = job.world().split(0);
-        if (job.rank() != 1) group->barrier().wait(Deadline::in(20s));
-        const Work called = group->recv(buffer_of(values), 0);
-        throw_misuse("something else went wrong");
-      });
-      ++told;
-      while (told < 3) std::this_thread::yield();
-      if (job.rank() == 1) return;
-      EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
-      EXPECT_THAT(failure.what, HasSubstr("rank 1 left by an exception, which its program caught"));
-    });
+    expect_told_of_an_exception(options, true, "caught: something else went wrong");
+    expect_told_of_an_exception(options, false, "its text is in the log of rank 1");
   }
 }
 
