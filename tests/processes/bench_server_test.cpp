@@ -4,9 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
 
 namespace paceline::test {
 namespace {
@@ -69,6 +75,46 @@ TEST(BenchServer, CountsTheRowsOfSparseTablesBesideTheTableAlone) {
     for (const char* rate : {"pulled_per_second", "pushed_per_second", "bare_pulled_per_second",
                              "bare_pushed_per_second"})
       EXPECT_GT(row.at(rate), 0) << row;
+}
+
+// The most memory that these servers have had so far, in bytes.
+std::size_t peak_of_servers(const std::string& mark) {
+  std::size_t kib = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const int pid = std::atoi(entry.path().filename().c_str());
+    if (pid <= 0 || variable_of(pid, "TEST_MARK") != mark) continue;
+    if (variable_of(pid, "PACELINE_SERVER_INDEX").empty()) continue;
+    std::ifstream status(entry.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("VmHWM:")) kib += std::stoul(line.substr(std::string("VmHWM:").size()));
+  }
+  return kib << 10;
+}
+
+// A row has 64 bytes, and the state of its rule 4 or 64.
+TEST(BenchServer, SparseTablesTakeLittleMoreMemoryThanTheirRows) {
+  const std::size_t rows = is_nightly() ? 50'000'000 : 4'000'000, processes = std::size_t{64} << 20;
+  const std::size_t gib = std::size_t{1} << 30, rows_asked = 50'000'000;
+  const std::map<std::string, std::size_t> most = {{"adagrad:per=row", 6 * gib},
+                                                   {"adagrad", 10 * gib}};
+  for (const auto& [rule, bytes] : most) {
+    const std::string mark = std::to_string(::getpid()) + rule;
+    Process bench({.command = {binary("paceline"), "bench", "server", "--ranks", "1", "--servers",
+                               "2", "--sparse", "--rows", std::to_string(rows), "--rules", rule,
+                               "--seconds", "0.05"},
+                   .environment = {{"TEST_MARK", mark}}});
+    std::size_t peak = 0;
+    for (Deadline end = Deadline::in(300s); !end.passed();) {
+      peak = std::max(peak, peak_of_servers(mark));
+      if (const auto status = bench.wait(Deadline::in(100ms))) {
+        EXPECT_EQ(exit_code(status), 0) << bench.error();
+        break;
+      }
+    }
+    std::cout << rule << ": " << rows << " rows, " << peak << " bytes\n";
+    EXPECT_GT(peak, rows * 64) << rule;
+    EXPECT_LT(peak, bytes / rows_asked * rows + (is_nightly() ? 0 : processes)) << rule;
+  }
 }
 
 TEST(BenchServer, TellsHowLongWorkersStandStillWhenServersAreKilled) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <new>
 
 namespace paceline::server {
@@ -14,24 +15,35 @@ constexpr std::size_t kFirstIndex = 64;  // entries
 constexpr std::size_t kSmallChunks = 4;  // of each arc, before whole pages of 2 MiB are taken
 constexpr std::size_t kTagBits = 32;
 
-// Large memory begins at a huge page, and asks for such pages where that wastes little.
-void* take(std::size_t bytes, bool huge) {
-  const std::size_t alignment = bytes >= kHugePage ? kHugePage : sizeof(std::max_align_t) * 2;
-  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  void* const memory = std::aligned_alloc(alignment, whole);
-  if (memory == nullptr) throw std::bad_alloc();
-  if (huge && bytes >= kHugePage) madvise(memory, whole, MADV_HUGEPAGE);
-  return memory;
+constexpr std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
 }
 
-// Small pages of its own: the launcher lets the heap of servers have huge ones (GLIBC_TUNABLES), of
-// which the first row of each arc would take two.
-std::byte* take_small_pages(std::size_t bytes) {
+std::byte* map(std::size_t bytes) {
   void* const memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  madvise(memory, bytes, MADV_NOHUGEPAGE);
   return static_cast<std::byte*>(memory);
+}
+
+// Whole huge pages, the last ones of a mapping that is a page too long, so that the next ones lie
+// below them. From the heap they would take twice as much: it writes before aligned memory, and the
+// launcher lets the heap of servers have huge pages (GLIBC_TUNABLES).
+std::byte* map_huge_pages(std::size_t bytes) {
+  std::byte* const mapped = map(bytes + kHugePage);
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(mapped) % kHugePage;
+  std::byte* const begin = mapped + (kHugePage - beyond);
+  munmap(mapped, kHugePage - beyond);
+  if (beyond > 0) munmap(begin + bytes, beyond);
+  madvise(begin, bytes, MADV_HUGEPAGE);
+  return begin;
+}
+
+// The first rows of each arc, which would take two huge pages otherwise.
+std::byte* map_small_pages(std::size_t bytes) {
+  std::byte* const memory = map(bytes);
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+  return memory;
 }
 
 }  // namespace
@@ -41,6 +53,15 @@ void RowStore::Freed::operator()(void* memory) const {
   else munmap(memory, mapped);
 }
 
+// All entries are 0.
+RowStore::Memory<std::uint64_t> RowStore::index_of(std::size_t entries) {
+  const std::size_t bytes = entries * sizeof(std::uint64_t);
+  const bool large = bytes >= kHugePage;
+  void* const memory = large ? map_huge_pages(bytes) : std::calloc(entries, sizeof(std::uint64_t));
+  if (memory == nullptr) throw std::bad_alloc();
+  return {static_cast<std::uint64_t*>(memory), large ? Freed{bytes} : Freed{}};
+}
+
 RowStore::RowStore(std::size_t row_bytes) : row_bytes_(row_bytes) {
   constexpr std::size_t kAlignment = 4;
   const std::size_t bytes = sizeof(std::uint64_t) + row_bytes;
@@ -48,8 +69,7 @@ RowStore::RowStore(std::size_t row_bytes) : row_bytes_(row_bytes) {
   chunk_rows_ = std::max<std::size_t>(kHugePage / stride_, 1);
   chunk_shift_ = static_cast<std::size_t>(std::bit_width(chunk_rows_ - 1));
   mask_ = kFirstIndex - 1;
-  index_.reset(static_cast<std::uint64_t*>(take(kFirstIndex * sizeof(std::uint64_t), false)));
-  std::memset(index_.get(), 0, kFirstIndex * sizeof(std::uint64_t));
+  index_ = index_of(kFirstIndex);
 }
 
 std::size_t RowStore::memory() const {
@@ -131,9 +151,9 @@ void RowStore::clear_entry(std::size_t i) {
 }
 
 void RowStore::add_chunk() {
-  const std::size_t bytes = std::max(kHugePage, stride_);
-  if (chunks_.size() < kSmallChunks) chunks_.emplace_back(take_small_pages(bytes), Freed{bytes});
-  else chunks_.emplace_back(static_cast<std::byte*>(take(bytes, true)));
+  const std::size_t bytes = rounded_up(stride_ * chunk_rows_, kHugePage);
+  const bool small = chunks_.size() < kSmallChunks;
+  chunks_.emplace_back(small ? map_small_pages(bytes) : map_huge_pages(bytes), Freed{bytes});
 }
 
 std::uint64_t RowStore::id_of(std::size_t row) const {
@@ -146,9 +166,7 @@ void RowStore::grow_index() {
   const std::size_t entries = (mask_ + 1) * 2;
   const Memory<std::uint64_t> old = std::move(index_);
   const std::size_t old_entries = std::exchange(mask_, entries - 1) + 1;
-  const std::size_t bytes = entries * sizeof(std::uint64_t);
-  index_.reset(static_cast<std::uint64_t*>(take(bytes, true)));
-  std::memset(index_.get(), 0, bytes);
+  index_ = index_of(entries);
   for (std::size_t at = 0; at < old_entries; ++at) {
     if (old[at] == 0) continue;
     std::size_t i = static_cast<std::uint32_t>(old[at]) & mask_;

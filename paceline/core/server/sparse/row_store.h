@@ -54,11 +54,12 @@ class RowStore {
     Freed() : mapped(0) {}
     explicit Freed(std::size_t bytes) : mapped(bytes) {}
     void operator()(void* memory) const;
-    std::size_t mapped;  // bytes of pages of its own; 0: it comes from aligned_alloc
+    std::size_t mapped;  // bytes of pages of its own; 0: it comes from the heap
   };
   template <typename T>
   using Memory = std::unique_ptr<T[], Freed>;
 
+  static Memory<std::uint64_t> index_of(std::size_t entries);
   static std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
   std::size_t home(std::uint64_t hash) const { return tag_of(hash) & mask_; }
   // A position is a chunk's number, and in the lower bits the place in it.

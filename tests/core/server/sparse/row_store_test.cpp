@@ -1,10 +1,15 @@
 #include "paceline/core/server/sparse/row_store.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
 #include <map>
 
 #include "paceline/core/server/sparse/sparse_spec.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/seed.h"
 
 namespace paceline::server {
@@ -44,6 +49,34 @@ TEST(RowStore, TellsIdsOfOneHashApart) {
     std::memcpy(&value, store.find(id, 7), sizeof value);
     EXPECT_EQ(value, id);
   }
+}
+
+std::size_t resident_bytes() {
+  std::size_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+bool takes_the_memory_that_it_tells() {
+  constexpr std::uint64_t kRows = 700'000;
+  constexpr std::size_t kRowBytes = 68, kUnlike = std::size_t{8} << 20;
+  const std::size_t before = resident_bytes();
+  RowStore store(kRowBytes);
+  for (std::uint64_t id = 0; id < kRows; ++id)
+    std::memset(store.add(id, hash_of_id(id)), 1, kRowBytes);
+  const std::size_t taken = resident_bytes() - before;
+  std::cerr << "taken " << taken << ", told " << store.memory() << '\n';
+  const bool is_alike = taken > store.memory() / 2 && taken < store.memory() + kUnlike;
+  return is_alike || test::kSanitized;  // a sanitizer has memory of its own for each byte
+}
+
+// Another process, whose heap has the pages that `paceline run` gives to servers.
+TEST(RowStore, TakesTheMemoryThatItTellsAlsoWhereTheHeapHasHugePages) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432", 1);
+  EXPECT_EXIT(std::exit(takes_the_memory_that_it_tells() ? 0 : 1), ::testing::ExitedWithCode(0),
+              "taken");
+  unsetenv("GLIBC_TUNABLES");
 }
 
 // Adds and removes many rows, of which hashes of many begin alike.
