@@ -1,6 +1,6 @@
 // The model of model.h as a list of layers, which a pipeline cuts into stages: embedding,
 // positions, blocks.0 and so on, norm, head. Parameters have the names that they have there. The
-// head has a weight of its own, because it may stand on another rank than the embedding.
+// head may stand on another rank than the embedding, so it has a copy of its weight.
 #pragma once
 
 #include <torch/torch.h>
@@ -68,9 +68,9 @@ class HeadImpl : public paceline::LinearImpl {
 TORCH_MODULE(Head);
 
 // `made_head` becomes the head where this process makes it, and outlives the layers' use. The mesh
-// outlives the layers that are made.
+// outlives the layers that are made. `ties_head`: else the head has a weight of its own.
 inline paceline::Layers layers_of(const Options& config, std::uint64_t seed, at::ScalarType type,
-                                  paceline::DeviceMesh& mesh, Head& made_head) {
+                                  paceline::DeviceMesh& mesh, Head& made_head, bool ties_head) {
   const auto narrowed = [](auto layer) {
     const torch::NoGradGuard no_grad;
     layer->weight.mul_(0.02);  // torch draws them of variance 1, too wide for logits
@@ -95,6 +95,7 @@ inline paceline::Layers layers_of(const Options& config, std::uint64_t seed, at:
   }
   layers.add("norm", [=] { return typed(paceline::LayerNorm(std::vector{config.features})); });
   layers.add("head", [=, &made_head] { return made_head = typed(Head(config)); });
+  if (ties_head) layers.tie("embedding.weight", "head.weight");
   return layers;
 }
 

@@ -49,7 +49,7 @@ int read_options(int argc, char** argv, RunOptions& options) {
                  "Which layers make each stage, such as 0-3,4-7; or the file of a profile of this "
                  "model (`paceline profile`) or automatic, which times the layers, to cut by their "
                  "times. The layers are 0 embedding, 1 "
-                 "positions, then the blocks, norm and head. In a pipeline the head has a weight "
+                 "positions, then the blocks, norm and head. Under pipedream the head has a weight "
                  "of its own, which else is the embedding's [as many layers on each as on the "
                  "others, to one]");
   add_recompute(app, options.recompute);

@@ -23,7 +23,8 @@ class StagedModel final : public Trainee {
         mesh_(mesh),
         stage_group_(mesh.group("pp")),
         pipeline_(layers_of(options.model, options.seed,
-                            options.dtype == "float64" ? at::kDouble : at::kFloat, mesh, head_),
+                            options.dtype == "float64" ? at::kDouble : at::kFloat, mesh, head_,
+                            /*ties_head=*/is_flushed()),
                   mesh, pipeline_options()) {
     // A head may have been made for its times alone.
     if (!pipeline_.reads_target()) head_ = nullptr;

@@ -72,12 +72,16 @@ StagedRun staged_fashion(int workers, const StagedWords& options, const char* st
 }
 
 // A model that trains in a second.
+StagedRun plain_gpt(int workers, const StagedWords& options) {
+  return staged_run(workers, words_and({binary("tiny_gpt"), "--features", "32", "--layers", "2",
+                                        "--length", "16", "--kv-heads", "2", "--batch-size", "8",
+                                        "--dtype", "float64", "--steps", "10"},
+                                       options));
+}
+
 StagedRun staged_gpt(int workers, const StagedWords& options, const char* micro_batches = "4") {
-  return staged_run(
-      workers, words_and({binary("tiny_gpt"), "--features", "32", "--layers", "2", "--length", "16",
-                          "--kv-heads", "2", "--batch-size", "8", "--dtype", "float64", "--steps",
-                          "10", "--micro-batches", micro_batches, "--dropout", "0.1"},
-                         options));
+  return plain_gpt(workers,
+                   words_and({"--micro-batches", micro_batches, "--dropout", "0.1"}, options));
 }
 
 void expect_bits_of_one(const StagedRun& staged, const StagedRun& one) {
@@ -213,38 +217,54 @@ TEST(StagedGpt, TrainsEvaluatesAndSamplesAsOneProcessOnEveryLayout) {
   }
 }
 
+struct RestOfRun {
+  StagedWords layout;
+  std::size_t first, saves_at;
+};
+
 // A run goes on from what the one before has saved last but its end.
+template <typename Train>
+void expect_each_goes_on(const std::vector<RestOfRun>& chain, const Train& train) {
+  const TemporaryFolder folder;
+  std::vector<double> losses;
+  for (const auto& [layout, first, saves_at] : chain) {
+    SCOPED_TRACE(testing::PrintToString(layout));
+    StagedWords words = words_and(layout, {"--checkpoint-dir", folder.file("run"),
+                                           "--checkpoint-every", std::to_string(saves_at)});
+    if (first > 0) words.emplace_back("--resume");
+    const StagedRun run = train(layout.empty() ? 0 : layout[1].back() - '0', words);
+    if (first == 0) losses = run.losses;
+    ASSERT_EQ(losses.size(), 10u);
+    ASSERT_EQ(run.losses.size(), 10 - first);
+    for (std::size_t i = first; i < 10; ++i)
+      EXPECT_NEAR(run.losses[i - first], losses[i], 1e-9) << "step " << i + 1;
+    std::filesystem::remove_all(folder.file("run/step-00000010"));
+  }
+}
+
 TEST(StagedGpt, GoesOnWithOtherStagesAReplicaMoreOrOneProcessAndBack) {
-  struct Part {
-    StagedWords layout;
-    std::size_t first, saves_at;
-  };
-  std::vector<std::vector<Part>> chains = {{{{"--layout", "pp=2"}, 0, 5},
-                                            {{}, 5, 6},
-                                            {{"--layout", "dp=2"}, 6, 7},
-                                            {{"--layout", "pp=3"}, 7, 8},
-                                            {{"--layout", "pp=2"}, 8, 9}}};
+  std::vector<std::vector<RestOfRun>> chains = {{{{"--layout", "pp=2"}, 0, 5},
+                                                 {{}, 5, 6},
+                                                 {{"--layout", "dp=2"}, 6, 7},
+                                                 {{"--layout", "pp=3"}, 7, 8},
+                                                 {{"--layout", "pp=2"}, 8, 9}}};
   if (is_nightly())
     chains.push_back({{{"--layout", "tp=2"}, 0, 5},
                       {{"--layout", "pp=2", "--pipeline", "gpipe"}, 5, 6},
                       {{"--layout", "tp=2"}, 6, 7}});
-  for (const std::vector<Part>& chain : chains) {
-    const TemporaryFolder folder;
-    std::vector<double> losses;
-    for (const auto& [layout, first, saves_at] : chain) {
-      SCOPED_TRACE(testing::PrintToString(layout));
-      StagedWords words = words_and(layout, {"--checkpoint-dir", folder.file("run"),
-                                             "--checkpoint-every", std::to_string(saves_at)});
-      if (first > 0) words.emplace_back("--resume");
-      const StagedRun run = staged_gpt(layout.empty() ? 0 : layout[1].back() - '0', words);
-      if (first == 0) losses = run.losses;
-      ASSERT_EQ(losses.size(), 10u);
-      ASSERT_EQ(run.losses.size(), 10 - first);
-      for (std::size_t i = first; i < 10; ++i)
-        EXPECT_NEAR(run.losses[i - first], losses[i], 1e-9) << "step " << i + 1;
-      std::filesystem::remove_all(folder.file("run/step-00000010"));
-    }
-  }
+  for (const std::vector<RestOfRun>& chain : chains)
+    expect_each_goes_on(
+        chain, [](int workers, const StagedWords& words) { return staged_gpt(workers, words); });
+}
+
+// Its head is the embedding, of which the stages have two copies.
+TEST(StagedGpt, GoesOnFromAProgramWithoutStagesAndBack) {
+  expect_each_goes_on({{{}, 0, 5},
+                       {{"--layout", "pp=2"}, 5, 6},
+                       {{"--layout", "dp=2"}, 6, 7},
+                       {{"--layout", "pp=3", "--pipeline", "gpipe"}, 7, 8},
+                       {{"--layout", "tp=2"}, 8, 9}},
+                      plain_gpt);
 }
 
 TEST(StagedTraining, RefusesWhatDoesNotGoWithAPipelineByBothOptions) {

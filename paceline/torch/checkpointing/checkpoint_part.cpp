@@ -308,9 +308,11 @@ class PipelinePart final : public CheckpointPart {
   std::vector<ItemTensor> masters() const {
     std::vector<ItemTensor> all;
     for (DataParallel* const each : stages_.data_parallels())
-      for (const replica::Parameter& master : each->replicas().masters())
-        std::ranges::move(how_held_(kMaster + master.name, master.tensor, master.tensor.detach()),
+      for (const replica::Parameter& master : each->replicas().masters()) {
+        const std::string name = kMaster + stages_.ties().saved_name(master.name);
+        std::ranges::move(how_held_(name, master.tensor, master.tensor.detach()),
                           std::back_inserter(all));
+      }
     return all;
   }
 

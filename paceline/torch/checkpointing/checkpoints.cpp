@@ -81,7 +81,9 @@ class Checkpoints::Impl {
   std::vector<at::Device> devices() const;
   HowHeld how_held() const;
   HowHeld how_held_by(pipeline::MadeStages& stages) const;
-  void name_leaves(const std::string& name, DataParallel& parallel);
+  // `ties`: of a pipeline's stages; null: it is no stage.
+  void name_leaves(const std::string& name, DataParallel& parallel,
+                   const pipeline::TiedParameters* ties = nullptr);
   void take_directory();
   void require_shared(const std::string& owner);
   bool all_wait() const;
@@ -240,10 +242,11 @@ void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parall
                               names_, how_held(), *group_)});
 }
 
-void Checkpoints::Impl::name_leaves(const std::string& name, DataParallel& data_parallel) {
+void Checkpoints::Impl::name_leaves(const std::string& name, DataParallel& data_parallel,
+                                    const pipeline::TiedParameters* ties) {
   const replica::Replicas& replicas = data_parallel.replicas();
   for (const replica::Parameter& master : replicas.masters())
-    names_.add(master.tensor, name + "." + master.name);
+    names_.add(master.tensor, name + "." + (ties ? ties->saved_name(master.name) : master.name));
   const replica::ParameterPieces* const pieces = replicas.synchrony().pieces();
   if (pieces == nullptr) return;
   const std::vector<replica::Parameter>& dense = replicas.parts().dense;
@@ -257,14 +260,19 @@ void Checkpoints::Impl::name_leaves(const std::string& name, DataParallel& data_
 HowHeld Checkpoints::Impl::how_held_by(pipeline::MadeStages& stages) const {
   return [this, &stages](const std::string& name, const at::Tensor& parameter,
                          const at::Tensor& tensor) {
-    std::vector<ItemTensor> held = held_tensor(parallels_, name, parameter, tensor);
+    const pipeline::TiedParameters& ties = stages.ties();
+    std::vector<ItemTensor> held =
+        held_tensor(parallels_, ties.saved_name(name), parameter, tensor);
+    const bool is_copy = ties.is_copy(parameter);
     for (ItemTensor& one : held) {
-      if (one.held != Held::by_all) continue;
-      const auto sizes = one.tensor.sizes();
-      one.held = Held::in_parts;
-      one.part = {.whole = {sizes.begin(), sizes.end()},
-                  .offset = checkpoint::Extents(sizes.size(), 0),
-                  .is_saved_here = stages.is_first_replica()};
+      if (one.held == Held::by_all) {
+        const auto sizes = one.tensor.sizes();
+        one.held = Held::in_parts;
+        one.part = {.whole = {sizes.begin(), sizes.end()},
+                    .offset = checkpoint::Extents(sizes.size(), 0),
+                    .is_saved_here = stages.is_first_replica()};
+      }
+      if (is_copy) one.part.is_saved_here = false;
     }
     return held;
   };
@@ -279,13 +287,14 @@ void Checkpoints::Impl::add_pipeline(const std::string& name, Pipeline& pipeline
   for (const torch::nn::Module* const module : pipeline.modules()) {
     modules.push_back(module);
     for (const auto& entry : module->named_parameters()) {
-      names_.add(entry.value(), model + "." + entry.key());
-      tensors.push_back(entry.key());
+      const std::string saved = stages.ties().saved_name(entry.key());
+      names_.add(entry.value(), model + "." + saved);
+      tensors.push_back(saved);
     }
     for (const auto& entry : module->named_buffers()) tensors.push_back(entry.key());
   }
   for (DataParallel* const each : stages.data_parallels()) {
-    name_leaves(parallel, *each);
+    name_leaves(parallel, *each, &stages.ties());
     parallels_.push_back(each);
     parallel_names_.push_back(parallel);
   }

@@ -283,6 +283,12 @@ auto held_by(const std::vector<DataParallel*>& parallels,
   };
 }
 
+// A tied parameter may be there under the name of the other one.
+void name_ties(WeightTarget& target, const pipeline::TiedParameters& ties) {
+  const std::string other = ties.other_name(target.names.front());
+  if (!other.empty()) target.names.push_back(other);
+}
+
 // It computes with what was written into masters and leaves.
 void take_over(DataParallel& parallel) {
   const at::NoGradGuard no_grad;
@@ -368,6 +374,7 @@ LoadedWeights load_weights(Pipeline& pipeline, const std::string& directory,
     for (const torch::nn::Module* const stage : pipeline.modules())
       std::ranges::move(targets_of(*stage, held_by(parallels, masters)),
                         std::back_inserter(targets));
+    for (WeightTarget& target : targets) name_ties(target, stages.ties());
     reader.emplace(directory, options);
   });
   std::vector<std::string> names;

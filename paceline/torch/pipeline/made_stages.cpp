@@ -168,12 +168,8 @@ MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOpt
     chunks_.push_back({stage, std::make_shared<StageModule>(layers, first_layers_[at], last)});
   }
   split_layers(options);
-  if (!layers.ties().empty() && options.training.zero_stage > 0) {
-    throw_misuse(
-        "a Pipeline with tied parameters needs their gradients whole on the ranks that sum them: "
-        "set training.zero_stage to 0, or tie none");
-  }
-  ties_ = std::make_unique<TiedParameters>(layers.ties(), chunks_, stage_group_);
+  ties_ = std::make_unique<TiedParameters>(layers.ties(), chunks_, stage_group_,
+                                           options.training.zero_stage > 0);
   begin_training(options);
   drive_dropouts(layers, options.training.dropout_seed);
 }

@@ -334,25 +334,24 @@ void Pipeline::Impl::update(Chunk& chunk, bool may_update, bool has_gradients,
   optimizer->zero_grad();
 }
 
-// The norm is that of the whole model. Each stage scales by its own call, whose limit is such that
-// all scale by the same factor.
+// The norm is that of the whole model. All stages scale by the bits of one factor, so that copies of
+// tied parameters stay equal.
 double Pipeline::Impl::clip() {
   constexpr double kTiny = 1e-6;  // as libtorch adds to a norm
-  std::vector<double> norms;
   double squares = 0;
   for (Chunk& chunk : stages_.chunks()) {
     if (!chunk.parallel) continue;
-    norms.push_back(
-        clip_grad_norm(chunk.module->parameters(), std::numeric_limits<double>::infinity()));
-    squares += norms.back() * norms.back();
+    const double norm =
+        clip_grad_norm(chunk.module->parameters(), std::numeric_limits<double>::infinity());
+    squares += norm * norm;
   }
   squares -= stages_.ties().squares_of_copies();
   squares = sum_over_stages(squares);
   const double whole = std::sqrt(squares);
   const double factor = options_.training.max_grad_norm / (whole + kTiny);
-  auto norm = norms.begin();
-  for (Chunk& chunk : stages_.chunks())
-    if (chunk.parallel) clip_grad_norm(chunk.module->parameters(), factor * (*norm++ + kTiny));
+  if (factor < 1)
+    for (Chunk& chunk : stages_.chunks())
+      if (chunk.parallel) scale_grads(chunk.module->parameters(), factor);
   return whole;
 }
 

@@ -148,6 +148,13 @@ std::vector<Part> parts_of(const std::vector<at::Tensor>& parameters) {
 
 }  // namespace
 
+void scale_grads(const std::vector<at::Tensor>& parameters, double factor) {
+  const at::NoGradGuard no_grad;
+  for (const Part& part : parts_of(parameters))
+    for (const at::Tensor& leaf : part.parameters)
+      if (leaf.grad().defined()) leaf.mutable_grad().mul_(factor);
+}
+
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                       const ClipOptions& options) {
   return clip(parts_of(parameters), max_norm, options);

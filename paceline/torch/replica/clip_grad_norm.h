@@ -31,6 +31,9 @@ struct ClipOptions {
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                       const ClipOptions& options = {});
 
+// Multiplies the grads of `parameters`, which may be those that clip_grad_norm takes, on this rank.
+void scale_grads(const std::vector<at::Tensor>& parameters, double factor);
+
 // How ranks share the parameters of one model.
 struct NormShares {
   // Whether this rank counts the parameter's gradient in the norm; null: it counts all.

@@ -18,16 +18,45 @@ struct Way {
   std::string precision = "none";
   int zero_stage = 0;
   bool is_data_parallel = false;  // a plain program, without Pipeline
+  bool is_tied = false;           // the last layer has the weight of the first one
 };
 
 std::ostream& operator<<(std::ostream& out, const Way& way) {
   return out << way.layout << ", " << way.schedule << ", " << way.precision << ", zero_stage "
-             << way.zero_stage << (way.is_data_parallel ? ", DataParallel" : "");
+             << way.zero_stage << (way.is_data_parallel ? ", DataParallel" : "")
+             << (way.is_tied ? ", tied" : "");
+}
+
+nn::Linear square_linear(at::ScalarType type) {
+  nn::Linear one(nn::LinearOptions(25, 25).bias(false));
+  one->to(type);
+  return one;
 }
 
 Layers layers_of(const Way& way) {
-  return mlp(way.precision == "none" ? at::kDouble : at::kFloat);
+  const auto type = way.precision == "none" ? at::kDouble : at::kFloat;
+  if (!way.is_tied) return mlp(type);
+  Layers layers(9);
+  layers.add("flatten", [] { return nn::Flatten(); });
+  for (const char* name : {"first", "middle", "out"})
+    layers.add(name, [type] { return square_linear(type); });
+  return layers.tie("first.weight", "out.weight");
 }
+
+// The tied layers in a program that knows none: a tensor that is used twice.
+struct TiedOnce : nn::Module {
+  explicit TiedOnce(at::ScalarType type)
+      : first(register_module("first", square_linear(type))),
+        middle(register_module("middle", square_linear(type))) {
+    const torch::NoGradGuard no_grad;
+    first->weight.copy_(at::linspace(-0.2, 0.3, 625).view({25, 25}));
+    middle->weight.copy_(at::linspace(0.2, -0.1, 625).view({25, 25}));
+  }
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& x) {
+    return {at::linear(middle->forward(first->forward(x.at(0).flatten(1))), first->weight)};
+  }
+  nn::Linear first, middle;
+};
 
 at::ScalarType type_of(const Way& way) {
   return way.precision == "none" ? at::kDouble : at::kFloat;
@@ -35,8 +64,8 @@ at::ScalarType type_of(const Way& way) {
 
 struct Run {
   std::vector<double> losses;
-  std::vector<at::Tensor> parameters;  // of the whole model, when it began to train
-  double scale = 1;                    // of the loss, with fp16, when it ended
+  torch::OrderedDict<std::string, at::Tensor> parameters;  // of the model, when training began
+  double scale = 1;                                        // of the loss, with fp16, when it ended
 };
 
 Batch batch_of(const Way& way, DeviceMesh& mesh, int step) {
@@ -45,12 +74,17 @@ Batch batch_of(const Way& way, DeviceMesh& mesh, int step) {
   return {whole.data.index_select(0, rows), whole.target.index_select(0, rows)};
 }
 
+// The tied model has more outputs than targets.
+at::Tensor loss_of(const at::Tensor& output, const at::Tensor& target) {
+  return mse(output.narrow(1, 0, 3).to(target.scalar_type()), target);
+}
+
 // This is a program that knows no pipelines.
-Run train_plainly(Job& job, const Way& way, const std::string& folder, int from, int to) {
+template <typename Model>
+Run train_plainly(Job& job, Model& model, const Way& way, const std::string& folder, int from,
+                  int to) {
   Run run;
   DeviceMesh mesh(job, way.layout);
-  const Layers layers = layers_of(way);
-  pipeline::StageModule model(layers, 0, layers.size() - 1);
   DataParallelOptions options{.precision = way.precision};
   options.zero_stage = way.zero_stage;
   DataParallel parallel(model, mesh, options);
@@ -60,7 +94,7 @@ Run train_plainly(Job& job, const Way& way, const std::string& folder, int from,
   checkpoints.add("optimizer", optimizer);
   checkpoints.add("parallel", parallel);
   EXPECT_EQ(checkpoints.resume(), from);
-  for (const auto& each : parallel.state()) run.parameters.push_back(each.value());
+  run.parameters = parallel.state();
   for (int step = from; step < to; ++step) {
     const Batch batch = batch_of(way, mesh, step);
     optimizer.zero_grad();
@@ -69,7 +103,7 @@ Run train_plainly(Job& job, const Way& way, const std::string& folder, int from,
       const Autocast scope = parallel.autocast();
       output = model.forward({batch.data.to(parallel.input_type())})[0].to(type_of(way));
     }
-    const at::Tensor loss = mse(output, batch.target);
+    const at::Tensor loss = loss_of(output, batch.target);
     parallel.backward(loss);
     parallel.step(optimizer);
     run.losses.push_back(parallel.mean(loss.detach()).item<double>());
@@ -89,14 +123,12 @@ Run train_as_pipeline(Job& job, const Way& way, const std::string& folder, int f
   PipelineOptions options = options_of(way.schedule, 2);
   options.training.precision = way.precision;
   options.training.zero_stage = way.zero_stage;
-  options.loss = [](const at::Tensor& output, const at::Tensor& target) {
-    return at::mse_loss(output.to(target.scalar_type()), target);
-  };
+  options.loss = loss_of;
   Pipeline pipeline(layers_of(way), mesh, options);
   Checkpoints checkpoints(job, folder, {.resume = from > 0 ? Resume::yes : Resume::no});
   checkpoints.add("pipeline", pipeline);
   EXPECT_EQ(checkpoints.resume(), from);
-  for (const auto& each : pipeline.state()) run.parameters.push_back(each.value());
+  run.parameters = pipeline.state();
   const auto type = way.precision == "o2" ? at::kBFloat16 : type_of(way);
   for (int step = from; step < to; ++step) {
     const Batch batch = batch_of(way, mesh, step);
@@ -108,6 +140,16 @@ Run train_as_pipeline(Job& job, const Way& way, const std::string& folder, int f
   EXPECT_EQ(checkpoints.finish(), 0);
   if (const auto& scale = pipeline.made_stages().loss_scale()) run.scale = scale->scale();
   return run;
+}
+
+Run train_plainly(Job& job, const Way& way, const std::string& folder, int from, int to) {
+  if (way.is_tied) {
+    TiedOnce model(type_of(way));
+    return train_plainly(job, model, way, folder, from, to);
+  }
+  const Layers layers = layers_of(way);
+  pipeline::StageModule model(layers, 0, layers.size() - 1);
+  return train_plainly(job, model, way, folder, from, to);
 }
 
 Run train(const Way& way, const std::string& folder, int from, int to) {
@@ -130,9 +172,14 @@ void expect_goes_on(const Way& saver, const Way& loader) {
   train(saver, path, 0, kSavedSteps);
   const Run rest = train(loader, path, kSavedSteps, kAllSteps);
   const Run itself = train(saver, path, kSavedSteps, kAllSteps);
-  ASSERT_EQ(rest.parameters.size(), itself.parameters.size());
-  for (std::size_t i = 0; i < rest.parameters.size(); ++i)
-    EXPECT_TRUE(rest.parameters[i].equal(itself.parameters[i])) << "tensor " << i;
+  // A pipeline tells the copies of tied parameters, too.
+  const auto name_of = [](const std::string& name) {
+    return name == "out.weight" ? std::string("first.weight") : name;
+  };
+  for (const auto& each : rest.parameters)
+    EXPECT_TRUE(each.value().equal(itself.parameters[name_of(each.key())])) << each.key();
+  for (const auto& each : itself.parameters)
+    EXPECT_TRUE(rest.parameters.contains(name_of(each.key()))) << each.key();
   EXPECT_EQ(rest.scale, whole.scale);
   const double tolerance = saver.precision == "none" ? 1e-9 : 2e-2;
   for (int step = kSavedSteps; step < kAllSteps; ++step) {
@@ -162,6 +209,25 @@ TEST(CheckpointsOfPipelines, TakeUpThoseOfOtherLayoutsAndOfPlainPrograms) {
   expect_goes_on({.layout = "pp=3", .ranks = 3}, kPipeline);
   expect_goes_on(kPlain, kPipeline);
   expect_goes_on({.layout = "pp=1", .ranks = 1, .is_data_parallel = true}, kPipeline);
+}
+
+// A copy is not saved: the model of a plain program has one tensor.
+TEST(CheckpointsOfPipelines, HoldTiedParametersOnceAsPlainProgramsDo) {
+  const auto tied = [](Way way) {
+    way.is_tied = true;
+    return way;
+  };
+  const Way pipeline = tied(kPipeline), plain = tied(kPlain),
+            zero = tied({.layout = "dp=2,pp=2", .ranks = 4, .zero_stage = 1});
+  expect_goes_on(plain, pipeline);
+  expect_goes_on(pipeline, plain);
+  expect_goes_on(plain, zero);
+  expect_goes_on(zero, plain);
+  expect_goes_on(pipeline, tied({.layout = "pp=1", .ranks = 1}));
+  Way o2 = pipeline, wide = zero;
+  o2.precision = wide.precision = "o2";
+  wide.zero_stage = 0;
+  expect_goes_on(o2, wide);
 }
 
 TEST(CheckpointsOfPipelines, KeepTheMastersOf16Bits) {
@@ -248,6 +314,7 @@ Loaded load_into(const Way& way, const std::string& folder, const std::string& r
     DeviceMesh mesh(job, way.layout);
     PipelineOptions options = options_of(way.schedule, 2);
     if (way.schedule == "pipedream") options.micro_batches = 1;
+    options.loss = loss_of;
     options.optimizer = [](std::vector<at::Tensor> parameters) {
       return std::make_unique<torch::optim::SGD>(std::move(parameters),
                                                  torch::optim::SGDOptions(0.01));
@@ -300,6 +367,19 @@ TEST(LoadWeightsOfPipelines, TheWholeModelOfEveryCheckpointComesIntoTheStages) {
     EXPECT_EQ(staged.report.loaded.size(), 10U) << "of all stages";
   }
   load_into({.layout = "pp=2", .ranks = 2}, path, "more.weight");
+}
+
+TEST(LoadWeightsOfPipelines, TiedParametersTakeTheOneTensorOfAPlainProgram) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path().string() + "/run";
+  const Way plain = {.layout = "dp=2", .ranks = 2, .is_data_parallel = true, .is_tied = true};
+  train(plain, path, 0, kSavedSteps);
+  const Loaded one = load_into({.layout = "pp=1", .ranks = 1, .is_tied = true}, path);
+  const Loaded two = load_into({.layout = "pp=2", .ranks = 2, .is_tied = true}, path);
+  EXPECT_EQ(one.report.loaded.size(), 3U);
+  EXPECT_EQ(two.report.loaded.size(), 3U);
+  EXPECT_EQ(two.digest, one.digest);
+  EXPECT_EQ(two.after_a_step, one.after_a_step);
 }
 
 }  // namespace

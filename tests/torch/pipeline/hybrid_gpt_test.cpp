@@ -68,7 +68,8 @@ Outcome train_gpt(Job& job, const Case& one) {
   if (one.tp > 1) options.tensor_plan = plan_of(config, /*is_sequence_parallel=*/false);
   options.training.max_grad_norm = kMaxNorm;
   options.training.zero_stage = one.zero_stage;
-  Pipeline pipeline(layers_of(config, 7, at::kDouble, mesh, head), mesh, options);
+  Pipeline pipeline(layers_of(config, 7, at::kDouble, mesh, head, /*ties_head=*/true), mesh,
+                    options);
   Outcome outcome;
   for (std::size_t step = 0; step < kSteps; ++step) {
     auto generator = at::detail::createCPUGenerator(100 + step);
