@@ -38,7 +38,8 @@ parallel.weight() was given, divided by the number of passes, else 1. If a progr
 one to finish is kept. A program that trains by a Pipeline on one process has its layers recorded too: seconds as medians of 20
 passes after 5, in which nothing is recomputed, and bytes. The time between a step's end and its gradients counts as computation, so loading data counts as
 forward pass, and so does an optimizer that is stepped by hand and not by parallel.step(). The times are most exact if
-ranks do not share cores.
+ranks do not share cores. For a plan of a pipeline whose ranks are on one machine, record what they will do there: as many
+processes and samples of a micro-batch, such as -n 2 -- ./train --layout dp=2 --micro-batches 4 for two stages.
 
 Exit codes: 0 done; 1 the program made no step with DataParallel; 2 wrong usage; else as `paceline run`
 )";
