@@ -27,6 +27,7 @@ std::shared_ptr<collective::StagingArea> Communicator::Impl::staging_area(int de
   const std::lock_guard lock(mutex);
   auto& area = staging_areas[device];
   if (!area) {
+    group->reactor()->status().has_device(known.device(device).name());
     area =
         std::make_shared<collective::StagingArea>(known.device(device), [this](std::size_t bytes) {
           return membership::allocate(group->reactor(), group->members().shared_generation(),
