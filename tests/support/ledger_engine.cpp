@@ -72,6 +72,7 @@ class LedgerEngine final : public collective::Engine {
   Result<> begin(const EngineCall& call) override {
     const std::lock_guard lock(ledger_.mutex_);
     ++ledger_.handed_over_;
+    ledger_.streams_.insert(call.input.memory.stream);
     if (!ledger_.failure.empty()) return Failure{Fault::io, ledger_.failure, {}};
     Calls& calls = ledger_.tables_[group_].calls[++number_];
     calls.resize(ranks_);
@@ -113,6 +114,11 @@ LedgerLibrary& Ledger::library(int rank) {
 int Ledger::handed_over() const {
   const std::lock_guard lock(mutex_);
   return handed_over_;
+}
+
+std::set<void*> Ledger::streams() const {
+  const std::lock_guard lock(mutex_);
+  return streams_;
 }
 
 int Ledger::invited() const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/collective/group/communicator.h"
@@ -29,8 +30,9 @@ class Ledger {
   bool finishes = true;                       // false: calls that began are never done
   std::string failure;                        // not empty: every call ends with it
 
-  int handed_over() const;  // calls that ranks have written here
-  int invited() const;      // ranks that came to a group with its invitation
+  int handed_over() const;          // calls that ranks have written here
+  std::set<void*> streams() const;  // of their inputs
+  int invited() const;              // ranks that came to a group with its invitation
 
  private:
   friend class LedgerEngine;
@@ -42,6 +44,7 @@ class Ledger {
   std::map<int, std::unique_ptr<LedgerLibrary>> libraries_;
   std::map<std::uint32_t, Table> tables_;
   int handed_over_ = 0, invited_ = 0;
+  std::set<void*> streams_;
 };
 
 class LedgerLibrary final : public collective::EngineLibrary {

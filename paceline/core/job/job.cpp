@@ -153,6 +153,7 @@ Communicator& Job::world() {
                         ? nullptr
                         : collective::load_engine(environment.engine).value(),
          .devices = [job = impl_.get()]() -> device::Devices& { return job->devices(); },
+         .device_engine = [job = impl_.get()] { return job->device_engine(); },
          .device_transport = environment.device_transport,
          .staged_piece = impl_->staged_piece.value_or(collective::Opening{}.staged_piece),
          .all_on_device = impl_->all_on_device});
@@ -171,6 +172,12 @@ device::Devices& Job::Impl::devices() {
     known_devices = *loaded;
   }
   return *known_devices;
+}
+
+collective::EngineLibrary* Job::Impl::device_engine() const {
+  if (known_device_engine != nullptr) return known_device_engine;
+  const auto loaded = collective::load_engine("nccl");
+  return loaded ? loaded.value() : nullptr;
 }
 
 topology::Profile Job::Impl::agreed_profile() const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/device/device.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/job_extension.h"
@@ -52,6 +53,9 @@ class Job::Impl {
   device::Devices& devices();
   device::Devices* known_devices = nullptr;
   std::mutex devices_mutex;
+  // For buffers on devices where each rank has one of its own; nullptr: there is none.
+  collective::EngineLibrary* device_engine() const;
+  collective::EngineLibrary* known_device_engine = nullptr;  // for tests: in place of NCCL's
   std::optional<std::size_t> staged_piece;  // for tests: bytes, in place of the usual ones
   bool all_on_device = false;               // for tests: all buffers count as memory of device 0
   std::string profile;  // rank 0's, as JSON: what all ranks choose by; empty: as built in

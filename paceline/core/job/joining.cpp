@@ -15,6 +15,7 @@
 
 #include "paceline/core/base/log.h"
 #include "paceline/core/job/late_members.h"
+#include "paceline/core/job/own_device.h"
 #include "paceline/core/job/store_connection.h"
 #include "paceline/core/membership/environment/configuration.h"
 #include "paceline/core/membership/environment/variables.h"
@@ -138,6 +139,7 @@ class Joining {
       hosts.of_ranks.push_back(
           numbers.emplace(e.host, static_cast<int>(numbers.size())).first->second);
       processors.push_back(e.processors);
+      if (tells_device(environment_)) hosts.devices.push_back(e.device);
     }
     hosts.pools = pools_of(processors);
     return hosts;
@@ -159,6 +161,7 @@ class Joining {
     self_.host = host_key(self_.processors.machine);
     self_.profile = job_.profile;
     self_.configuration = configuration_of(environment_);
+    self_.device = own_device(environment_);
     if (offers_memory()) {
       std::uint64_t incarnation = 0;
       const Secret random = Secret::random();

@@ -14,6 +14,15 @@ void use_devices(Job& job, device::Devices& devices, bool all_buffers,
   if (staged_piece > 0) impl.staged_piece = staged_piece;
 }
 
+void tell_devices(Job& job, std::vector<membership::RankDevice> devices,
+                  collective::EngineLibrary* library) {
+  Job::Impl& impl = job.impl();
+  membership::Hosts hosts = impl.generation->hosts();
+  hosts.devices = std::move(devices);
+  impl.generation->set_hosts(std::move(hosts));
+  impl.known_device_engine = library;
+}
+
 int count_devices(Job& job) {
   return job.impl().devices().count();
 }

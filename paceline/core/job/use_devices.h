@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
+#include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/device/device.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/membership/environment/device_transport.h"
+#include "paceline/core/membership/store/rank_device.h"
 
 namespace paceline::job {
 
@@ -22,5 +25,10 @@ bool sees_device(Job& job, int device);
 void use_devices(Job& job, device::Devices& devices, bool all_buffers = false,
                  membership::DeviceTransport transport = membership::DeviceTransport::automatic,
                  std::size_t staged_piece = 0);
+
+// For tests, as use_devices: what the ranks of the world, by rank, have told of their devices when they
+// joined, and the library that stands in for NCCL's.
+void tell_devices(Job& job, std::vector<membership::RankDevice> devices,
+                  collective::EngineLibrary* library);
 
 }  // namespace paceline::job

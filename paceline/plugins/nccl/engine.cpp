@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -244,12 +245,15 @@ class NcclLibrary final : public collective::EngineLibrary {
 
  private:
   const Functions& functions() const { return functions_.value(); }
+  Result<> find_device(const collective::EnginePlace& place);
   std::string refusal(const ConstBuffer& buffer) const;
   Result<> come_together(Comm* comm, const std::atomic<bool>& given_up) const;
   Result<> look_together(Comm* comm, Status& state) const;
 
   const Result<Functions> functions_;
-  int rank_ = 0, device_ = 0;
+  std::mutex mutex_;
+  std::optional<Result<>> started_;
+  int rank_ = 0, device_ = 0;  // never change once it has started
 };
 
 std::string NcclLibrary::refusal(const EngineCall& call) const {
@@ -283,7 +287,14 @@ std::string NcclLibrary::refusal(const ConstBuffer& buffer) const {
   return {};
 }
 
+// Groups come together on threads of their own.
 Result<> NcclLibrary::start(const collective::EnginePlace& place) {
+  const std::lock_guard lock(mutex_);
+  if (!started_) started_ = find_device(place);
+  return *started_;
+}
+
+Result<> NcclLibrary::find_device(const collective::EnginePlace& place) {
   if (!functions_) return functions_.error();
   const int devices = functions().devices;
   // A launcher may make only its own device visible to each rank.

@@ -94,6 +94,22 @@ TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
   }
 }
 
+// They make no look at devices else, which would begin a driver.
+TEST(Rendezvous, RanksTellTheirDevicesWhereACarrierDependsOnThem) {
+  for (const bool reproducible : {true, false}) {
+    StoreWorld world(2);
+    std::atomic<int> met = 0;
+    run_ranks(2, [&](int rank) {
+      Environment own = environment(world, rank, 2, TransportChoice::tcp);
+      own.reproducible = reproducible;
+      const auto job = join(own);
+      EXPECT_EQ(job->generation->hosts().devices.size(), reproducible ? 0U : 2U);
+      ++met;
+      test::wait_until([&] { return met == 2; });
+    });
+  }
+}
+
 // A rank that is done says goodbye: no rank may take that for a death, however quickly it goes.
 TEST(Rendezvous, ARankThatEndsAtOnceHasLeftAndIsNotLost) {
   for (int round = 0; round < 20; ++round) {

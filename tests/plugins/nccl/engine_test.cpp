@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/core/job/use_devices.h"
 #include "paceline/plugins/nccl/nccl.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/plugins/nccl/fake_gpus.h"
@@ -242,6 +243,23 @@ TEST_F(NcclEngine, MoreRanksThanDevicesAreMisuseThatNamesBoth) {
     EXPECT_EQ(failure.fault, Fault::misuse);
     EXPECT_THAT(failure.what, HasSubstr("which has 2 CUDA devices"));
   });
+}
+
+// NCCL, which would wait for ever, is not asked.
+TEST_F(NcclEngine, RanksThatHaveToldOfOneDeviceOrOfNoneAreRefusedByName) {
+  const std::vector<membership::RankDevice> shared = {{"ab", true}, {"cd", true}, {"ab", true}},
+                                            unlike = {{"ab", true}, {}, {"cd", true}};
+  for (const auto& [told, text] :
+       {std::pair{shared,
+                  "ranks 0 and 2 have the same CUDA device, ab; NCCL wants a device of its"},
+        std::pair{unlike, "rank 1 has no CUDA device, and others have"}}) {
+    run_with({.comes_together = false}, 3, [&](Job& job, EngineLibrary& nccl) {
+      job::tell_devices(job, told, nullptr);
+      const Failure failure = failure_of([&] { (void)test::world_over(job, nccl, 60s); });
+      EXPECT_EQ(failure.fault, Fault::misuse);
+      EXPECT_THAT(failure.what, HasSubstr(text));
+    });
+  }
 }
 
 TEST_F(NcclEngine, AGroupThatNcclRefusesIsMisuseWithItsReason) {

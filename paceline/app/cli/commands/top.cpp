@@ -25,7 +25,7 @@ constexpr const char* kTopAbout =
 
 constexpr const char* kTopMore =
     R"(Columns: RANK, s0 and so on for servers; CPU processors in use; WAITS share of the time in which a thread waited for an operation; STEP, SAMPLES/S and
-LOSS as the program reports them (Job::report). STATE has the stages of a pipeline that the rank computes, and its bubble: the share of its
+LOSS as the program reports them (Job::report). STATE has the device in whose memory the rank's buffers lie, the stages of a pipeline that the rank computes, and its bubble: the share of its
 time in which it waited for other stages.
 
 Examples:

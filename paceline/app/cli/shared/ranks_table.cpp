@@ -151,7 +151,9 @@ std::string state_of(const HostRank& rank, std::int64_t now_ns, const RankRates&
     return fmt::format("{}serves {}{}, {:.0f} pushes a second{}", stop, ranges, rows, rates.pushes,
                        chains);
   }
-  const std::string work = stop + work_of(rank, now_ns);
+  const std::string_view device = status.device.data();
+  const std::string place = device.empty() ? "" : fmt::format("{}: ", device);
+  const std::string work = place + stop + work_of(rank, now_ns);
   if (!has_stages(rank)) return work;
   return fmt::format("stage {}, bubble {:.0f} %: {}", status.stages.numbers.data(),
                      100 * rates.bubble, work);
@@ -235,6 +237,7 @@ std::string ranks_json(const Look& before, const Look& now) {
                      {"stopped", stopped},
                      {"waiting_share", rate[i].waiting},
                      {"state", state_of(now.ranks[i], now.at_ns, rate[i])}});
+    if (status.device.front() != '\0') ranks.back()["device"] = status.device.data();
     if (!has_stages(now.ranks[i])) continue;
     ranks.back()["stages"] = status.stages.numbers.data();
     ranks.back()["bubble"] = rate[i].bubble;

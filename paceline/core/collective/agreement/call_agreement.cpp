@@ -103,7 +103,7 @@ bool CallAgreement::suits_barrier() const {
   const bool stores = request_.plan && request_.plan->stores && members_.share_memory();
   const bool is_pairwise = call.operation == Operation::all_to_all && !call.counts.empty();
   return members_.size() >= FingerprintBarrier::kFewestRanks && !stores && call.note.empty() &&
-         !is_pairwise && request_.route != Route::engine;
+         !is_pairwise && request_.route != Route::engine && request_.route != Route::offered;
 }
 
 void CallAgreement::begin_barrier(BarrierCargo* inputs) {

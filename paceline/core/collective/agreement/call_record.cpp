@@ -33,6 +33,10 @@ std::vector<int> CallRecord::missing() const {
   return ranks;
 }
 
+bool CallRecord::has_one_without_offer() const {
+  return std::ranges::any_of(calls_, [](const auto& call) { return call && !call->offer; });
+}
+
 bool CallRecord::weigh_the_same() const {
   const Call& first = *calls_[0];
   return !first.weighted ||

@@ -23,6 +23,7 @@ class CallRecord {
     return calls_[static_cast<std::size_t>(rank)];
   }
   std::vector<int> missing() const;
+  bool has_one_without_offer() const;  // of those that have called
 
   // Averages. 16-bit inputs are scaled by their share of the weights and the sum by nothing:
   // weights are often large, and the range of f16 is small. REQUIRES: is_complete().

@@ -12,6 +12,8 @@ namespace paceline::collective {
 namespace {
 
 constexpr std::size_t kLongestName = 64;
+// They stand in one byte.
+constexpr std::uint8_t kWeighted = 1, kOffers = 2;
 
 // In all_to_all each rank has counts of its own: those between the two must agree.
 bool counts_match(const Call& a, int rank_a, const Call& b, int rank_b) {
@@ -36,6 +38,10 @@ std::string list_of(const std::vector<std::uint64_t>& counts) {
 void write_counts(transport::WireWriter& w, const std::vector<std::uint64_t>& counts) {
   w.integer(static_cast<std::uint32_t>(counts.size()));
   for (const std::uint64_t count : counts) w.integer(count);
+}
+
+std::uint8_t flags_of(const Call& call) {
+  return static_cast<std::uint8_t>((call.weighted ? kWeighted : 0) | (call.offer ? kOffers : 0));
 }
 
 std::vector<std::uint64_t> read_counts(transport::WireReader& r) {
@@ -83,16 +89,14 @@ std::string to_string(const Call& call, std::string_view carrier) {
 
 std::vector<std::byte> encode(const Call& call) {
   transport::WireWriter w;
-  w.integer(call.operation)
-      .integer(call.op)
-      .integer(call.dtype)
-      .integer(std::uint8_t{call.weighted});
+  w.integer(call.operation).integer(call.op).integer(call.dtype).integer(flags_of(call));
   w.integer(call.root).integer(call.count).real(call.weight);
   w.integer(call.output.place.segment).integer(call.output.place.offset);
   w.integer(call.output.writable.begin).integer(call.output.writable.end);
   w.text(call.algorithm);
   write_counts(w, call.counts);
   write_counts(w, call.expected);
+  if (call.offer) w.integer(static_cast<std::uint32_t>(call.offer->size())).raw(*call.offer);
   w.raw(call.note);
   return std::move(w).take();
 }
@@ -103,7 +107,8 @@ std::optional<Call> decode_call(Bytes payload) {
   call.operation = r.integer<Operation>();
   call.op = r.integer<ReduceOp>();
   call.dtype = r.integer<Dtype>();
-  call.weighted = r.integer<std::uint8_t>() != 0;
+  const auto flags = r.integer<std::uint8_t>();
+  call.weighted = (flags & kWeighted) != 0;
   call.root = r.integer<std::int32_t>();
   call.count = r.integer<std::uint64_t>();
   call.weight = r.real();
@@ -114,7 +119,14 @@ std::optional<Call> decode_call(Bytes payload) {
   call.algorithm = r.text(kLongestName);
   call.counts = read_counts(r);
   call.expected = read_counts(r);
-  if (!r.ok() || r.rest().size() > kLongestNote || !is_known(call.dtype) || !is_known(call.op))
+  if ((flags & kOffers) != 0) {
+    const auto length = r.integer<std::uint32_t>();
+    if (length > kLongestInvitation) return std::nullopt;
+    const Bytes invitation = r.raw(length);
+    call.offer.emplace(invitation.begin(), invitation.end());
+  }
+  if (!r.ok() || flags > (kWeighted | kOffers) || r.rest().size() > kLongestNote ||
+      !is_known(call.dtype) || !is_known(call.op))
     return std::nullopt;
   call.note.assign(r.rest().begin(), r.rest().end());
   return call;

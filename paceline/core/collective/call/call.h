@@ -34,9 +34,13 @@ struct Call {
   double weight = 1;
   transport::SharedRegion output;  // where its output lies, for stores; segment 0: nowhere
   std::vector<std::byte> note;
+  // The rank's buffers lie on a device, and its group's late engine (engine/late_engine.h) takes the
+  // call if all ranks offer it. Of the first rank: with the library's invitation, while one is needed.
+  std::optional<std::vector<std::byte>> offer;
 };
 
 constexpr std::size_t kLongestNote = 64 << 10;
+constexpr std::size_t kLongestInvitation = 4 << 10;
 
 // `a` by rank `rank_a`, `b` by rank `rank_b` of the group.
 bool matches(const Call& a, int rank_a, const Call& b, int rank_b);

@@ -14,6 +14,7 @@
 namespace paceline::collective {
 
 class StagedCall;  // staging/staged_call.h
+class LateEngine;  // engine/late_engine.h
 
 struct Request {
   Call call;
@@ -37,13 +38,15 @@ struct Request {
   std::shared_ptr<Work::State> work;
   // The buffers lie on a device; null: on the host. Staged, input and output are places on the host.
   std::shared_ptr<StagedCall> staged;
+  std::shared_ptr<LateEngine> late_engine;  // where the route is `offered`
 
   const Partition& output_chunks() const {
     return other_output_chunks.chunks.empty() ? input_chunks : other_output_chunks;
   }
   // The algorithm, or the route where no program carries the call.
   std::string_view carrier() const {
-    return is_posted(route) ? name_of(route) : std::string_view(call.algorithm);
+    const bool is_named = is_posted(route) || route == Route::offered;
+    return is_named ? name_of(route) : std::string_view(call.algorithm);
   }
   Memory::Kind memory() const {
     const bool on_device =

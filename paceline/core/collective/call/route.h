@@ -14,6 +14,7 @@ enum class Route : std::uint8_t {
   links,     // a frame from each rank to each (carrier/link_carrier.h)
   gathered,  // the frames of the agreement carry the inputs (carrier/gathered_inputs.h)
   engine,    // another project's library (engine/engine.h)
+  offered,   // that library, if all ranks offer the call to it; else programs
 };
 
 constexpr std::string_view name_of(Route route) {
@@ -23,6 +24,7 @@ constexpr std::string_view name_of(Route route) {
     case Route::links: return "links";
     case Route::gathered: return "gathered";
     case Route::engine: return "engine";
+    case Route::offered: return "nccl";  // the only one to which calls are offered
     default: return "programs";
   }
 }

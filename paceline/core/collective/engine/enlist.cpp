@@ -17,13 +17,6 @@ struct LaunchedGeneration {
   std::optional<Result<std::unique_ptr<Engine>>> engine;  // once done
 };
 
-EnginePlace place_of(const membership::Generation& generation) {
-  const int rank = generation.identity().rank, size = generation.identity().ranks();
-  const auto& hosts = generation.hosts().of_ranks;
-  const auto own = hosts.begin() + rank;
-  return {rank, size, static_cast<int>(std::count(hosts.begin(), own, *own))};
-}
-
 Result<std::unique_ptr<Engine>> make(EngineLibrary& library, const EnginePlace& place,
                                      const std::vector<int>& world_ranks, std::uint32_t number,
                                      Invitation* invitation, const std::atomic<bool>& given_up) {
@@ -43,12 +36,19 @@ Result<std::unique_ptr<Engine>> make(EngineLibrary& library, const EnginePlace& 
 
 }  // namespace
 
+EnginePlace engine_place(const membership::Generation& generation) {
+  const int rank = generation.identity().rank, size = generation.identity().ranks();
+  const auto& hosts = generation.hosts().of_ranks;
+  const auto own = hosts.begin() + rank;
+  return {rank, size, static_cast<int>(std::count(hosts.begin(), own, *own))};
+}
+
 std::shared_ptr<Engine> enlist(EngineLibrary& library, const Members& members, std::uint32_t number,
                                transport::Reactor& reactor, Deadline deadline) {
   const auto attempt = std::make_shared<LaunchedGeneration>();
   const auto invitation =
       library.traits().invites ? std::make_shared<Invitation>(members, number, reactor) : nullptr;
-  std::thread blocked([attempt, invitation, &library, place = place_of(members.generation()),
+  std::thread blocked([attempt, invitation, &library, place = engine_place(members.generation()),
                        ranks = members.world_ranks(), number] {
     attempt->engine = make(library, place, ranks, number, invitation.get(), attempt->given_up);
     attempt->done = true;

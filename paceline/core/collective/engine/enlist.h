@@ -10,6 +10,8 @@
 
 namespace paceline::collective {
 
+EnginePlace engine_place(const membership::Generation& generation);  // of this rank
+
 // Every member must call it with the same number; starts the library. THROWS Error: what the
 // library says, the generation's failure, or timed_out. THREAD: not the driver.
 std::shared_ptr<Engine> enlist(EngineLibrary& library, const Members& members, std::uint32_t number,

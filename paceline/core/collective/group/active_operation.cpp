@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "paceline/core/collective/call/collective_frames.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/carrier/engine_carrier.h"
 #include "paceline/core/collective/carrier/program_carrier.h"
+#include "paceline/core/collective/engine/late_engine.h"
 #include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline::collective {
@@ -20,6 +23,10 @@ ActiveOperation::ActiveOperation(const OperationContext& context, std::uint64_t 
                  context.traffic) {}
 
 Result<> ActiveOperation::start() {
+  if (is_offered()) {
+    agreement_.call_all();
+    return go_on();
+  }
   using Stand = PostingCarrier::Stand;
   const Stand stand =
       collective::is_posted(request_.route) ? context_.posting.stand() : Stand::over;
@@ -61,6 +68,7 @@ Result<> ActiveOperation::carry_by_messages() {
 }
 
 Result<Progress> ActiveOperation::advance() {
+  if (is_offered()) return await_offers();
   auto progress = carrier_->advance();
   if (!progress) return progress;
   if (*progress == Progress::by_messages) {
@@ -101,10 +109,45 @@ std::string ActiveOperation::description() const {
   return fmt::format("{} ({})", to_string(request_.call, carrier), agreement_.where());
 }
 
+// --- offers --------------------------------------------------------------------------------------
+
+// All ranks offer the call to the engine, or none gives it to it.
+Result<Progress> ActiveOperation::await_offers() {
+  if (agreement_.record().has_one_without_offer()) {
+    if (auto turned = turn_down(); !turned) return turned.error();
+    return advance();
+  }
+  if (!agreement_.record().is_complete()) return Progress::waiting;
+  if (!std::exchange(awaits_streams_, true)) context_.await_streams(request_);
+  auto passed = request_.staged->has_passed(StagedCall::Moment::called);
+  if (!passed) return failed_device(context_.members, request_, passed.error());
+  if (!*passed) return Progress::waiting;
+  if (auto given = give_to_engine(); !given) return given.error();
+  return advance();
+}
+
+// Behind the callers' streams as they were at the call, which may wait for its end by now.
+Result<> ActiveOperation::give_to_engine() {
+  request_.route = Route::engine;
+  request_.call.algorithm = name_of(Route::offered);
+  request_.late_engine->invite(*agreement_.record().call_of(0)->offer);
+  if (request_.memory() != Memory::Kind::host) request_.scale_input = false;
+  request_.input.memory.stream = request_.output.memory.stream = request_.staged->own_stream();
+  return carry_by_messages();
+}
+
+// Some ranks' buffers lie on the host. The group's later calls are not offered.
+Result<> ActiveOperation::turn_down() {
+  request_.late_engine->decline();
+  request_.route = Route::programs;
+  if (auto staged = leave_devices(); !staged) return staged;
+  return carry_by_messages();
+}
+
 // --- frames --------------------------------------------------------------------------------------
 
 MutableBytes ActiveOperation::place(int peer, const FrameHeader& header) {
-  return is_posted() ? MutableBytes() : carrier_->place(peer, header);
+  return is_posted() || is_offered() ? MutableBytes() : carrier_->place(peer, header);
 }
 
 Result<> ActiveOperation::received(int peer, const FrameHeader& header, Bytes payload,
@@ -116,6 +159,9 @@ Result<> ActiveOperation::received(int peer, const FrameHeader& header, Bytes pa
     auto heard = assented(peer, header, payload);
     const bool may_go_on = was_posted || agreement_.record().is_complete() != was_complete;
     return heard && may_go_on ? go_on() : heard;
+  }
+  if (is_offered()) {  // a rank that sends data has not offered the call
+    if (auto turned = turn_down(); !turned) return turned;
   }
   if (agreement_.accepts(header)) {
     if (auto taken = carrier_->received(peer, header, payload, delivery); !taken) return taken;
@@ -155,6 +201,7 @@ std::vector<int> ActiveOperation::missing() const {
 Awaited ActiveOperation::awaited() const {
   if (is_posted()) return carrier_->awaited();
   if (auto ranks = agreement_.awaited()) return {.ranks = *std::move(ranks)};
+  if (is_offered()) return {};
   return carrier_->awaited();
 }
 

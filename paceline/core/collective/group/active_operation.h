@@ -30,6 +30,8 @@ struct OperationContext {
   // Gives the device the copy of a call's input to the host, and calls device_went_on() when it has
   // come.
   const std::function<Result<>(Request&)> stage;
+  // Calls device_went_on() when the streams of a call's buffers have come to it.
+  const std::function<void(const Request&)> await_streams;
   // Called where none of the operation's own methods has ended it; it may destroy the operation.
   const std::function<void()> on_done;
 };
@@ -74,6 +76,10 @@ class ActiveOperation {
   Result<> leave_post(int peer);
   Result<> called(int peer, Bytes payload);
   Result<> assented(int peer, const transport::FrameHeader& header, Bytes payload);
+  bool is_offered() const { return request_.route == Route::offered; }
+  Result<Progress> await_offers();
+  Result<> give_to_engine();
+  Result<> turn_down();
   Result<Progress> advance();
   Result<> go_on();
 
@@ -84,6 +90,7 @@ class ActiveOperation {
   std::unique_ptr<Carrier> own_;          // of this operation alone
   Carrier* carrier_ = nullptr;
   bool is_carried_ = false;
+  bool awaits_streams_ = false;
 };
 
 }  // namespace paceline::collective

@@ -74,6 +74,11 @@ bool has_board(const RouteFacts& facts, const Call& call) {
   return facts.shares_memory && BoardCarrier::suits(call, facts.ranks);
 }
 
+bool may_be_offered(const RouteFacts& facts, const Call& call, std::string_view algorithm) {
+  return algorithm.empty() && is_carried_by_programs(call.operation) && call.count > 0 &&
+         !is_gathered(facts, call);
+}
+
 bool goes_direct(const RouteFacts& facts, const Call& call, std::string_view algorithm) {
   return algorithm.empty() && call.operation == Operation::all_reduce && call.count > 0 &&
          has_board(facts, call) && facts.ranks <= device::Device::kMostOperands;
@@ -82,7 +87,8 @@ bool goes_direct(const RouteFacts& facts, const Call& call, std::string_view alg
 Route choose_route(const RouteFacts& facts, const Request& request, std::string_view algorithm,
                    const std::function<RoutePrices()>& prices) {
   const Call& call = request.call;
-  if (request.staged && !request.staged->is_staged()) return Route::direct;
+  if (request.staged && !request.staged->is_staged())
+    return call.offer ? Route::offered : Route::direct;
   if (takes_engine(facts, request, algorithm)) return Route::engine;
   if (algorithm == kBoard) {
     PACELINE_CHECK(has_board(facts, call),

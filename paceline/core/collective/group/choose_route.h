@@ -32,6 +32,9 @@ struct RoutePrices {
 
 // Whether ranks have a board for the call, or will have one after their first call.
 bool has_board(const RouteFacts& facts, const Call& call);
+// Whether ranks may offer a call with buffers on devices to the library that takes those: where some
+// of them do not, because their buffers lie on the host, a program can carry it.
+bool may_be_offered(const RouteFacts& facts, const Call& call, std::string_view algorithm);
 // Whether a call with buffers on devices may go between them: else it is staged.
 bool goes_direct(const RouteFacts& facts, const Call& call, std::string_view algorithm);
 

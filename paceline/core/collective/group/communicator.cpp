@@ -7,9 +7,9 @@
 #include "paceline/core/base/half.h"
 #include "paceline/core/collective/call/arguments.h"
 #include "paceline/core/collective/call/work_state.h"
-#include "paceline/core/collective/carrier/carrier_pieces.h"
 #include "paceline/core/collective/engine/enlist.h"
 #include "paceline/core/collective/group/communicator_impl.h"
+#include "paceline/core/collective/group/device_carrier.h"
 #include "paceline/core/collective/program/contract.h"
 #include "paceline/core/collective/staging/staged_call.h"
 
@@ -113,11 +113,32 @@ int Communicator::world_rank(int rank) const {
 
 namespace {
 
-std::shared_ptr<Group> opened_group(const collective::Opening& o) {
+Result<collective::DeviceCarrier> carrier_of(const collective::Opening& o) {
   const collective::Members members(o.generation, o.world_ranks);
-  auto engine = o.engines == nullptr ? nullptr
-                                     : collective::enlist(*o.engines, members, o.number, *o.reactor,
-                                                          Deadline::in(o.timeout));
+  const bool is_ncclds = o.engines != nullptr && o.engines->traits().memory == Memory::Kind::cuda;
+  return collective::device_carrier(collective::DeviceGroup::of(
+      members, collective::RouteFacts::of(members, nullptr).shares_memory, o.determinism,
+      is_ncclds ? membership::DeviceTransport::nccl : o.device_transport));
+}
+
+std::shared_ptr<collective::LateEngine> late_engine_of(
+    const collective::Opening& o, const Result<collective::DeviceCarrier>& carrier) {
+  const bool is_ncclds = carrier && carrier.value() == collective::DeviceCarrier::nccl;
+  if (!is_ncclds || o.engines != nullptr || !o.device_engine) return nullptr;
+  return std::make_shared<collective::LateEngine>(
+      o.device_engine, collective::Members(o.generation, o.world_ranks), o.number);
+}
+
+std::shared_ptr<Group> opened_group(const collective::Opening& o,
+                                    const Result<collective::DeviceCarrier>& carrier,
+                                    std::shared_ptr<collective::Engine> engine) {
+  const collective::Members members(o.generation, o.world_ranks);
+  if (o.engines != nullptr) {
+    // The first call with buffers on devices tells all else that keeps them back.
+    if (!carrier && o.engines->traits().memory == Memory::Kind::cuda)
+      throw Error(in_operation(fmt::format("group '{}'", o.name), carrier.error()));
+    engine = collective::enlist(*o.engines, members, o.number, *o.reactor, Deadline::in(o.timeout));
+  }
   return std::make_shared<Group>(o.number, o.name, o.reactor, members, std::move(engine),
                                  o.stall_time);
 }
@@ -130,10 +151,13 @@ Communicator::Impl::Impl(collective::Opening opening)
       profile(opening.profile),
       engines(opening.engines),
       devices(opening.devices),
+      device_engine(opening.device_engine),
       device_transport(opening.device_transport),
       all_on_device(opening.all_on_device),
       staged_piece(opening.staged_piece),
-      group(opened_group(opening)),
+      device_carrier(carrier_of(opening)),
+      late_engine(late_engine_of(opening, device_carrier)),
+      group(opened_group(opening, device_carrier, late_engine)),
       rank(group->members().rank()),
       size(group->members().size()),
       shape(group->members().shape()),
@@ -242,66 +266,7 @@ Work Communicator::Impl::exchange(Request request, const OperationOptions& optio
   return work;
 }
 
-// --- buffers on devices --------------------------------------------------------------------------
-
-bool Communicator::Impl::is_on_device(const Request& request) const {
-  if (!devices || request.call.operation == Operation::barrier) return false;
-  const bool by_engine = engines != nullptr && engines->traits().memory == Memory::Kind::cuda;
-  return all_on_device || (request.memory() != Memory::Kind::host && !by_engine);
-}
-
-std::shared_ptr<collective::StagingArea> Communicator::Impl::staging_area(int device) {
-  device::Devices& known = devices();
-  PACELINE_CHECK(device >= 0 && device < known.count(),
-                 "a buffer is said to lie on device {}, and this process sees {} devices", device,
-                 known.count());
-  const std::lock_guard lock(mutex);
-  auto& area = staging_areas[device];
-  if (!area) {
-    area =
-        std::make_shared<collective::StagingArea>(known.device(device), [this](std::size_t bytes) {
-          return membership::allocate(group->reactor(), group->members().shared_generation(),
-                                      bytes);
-        });
-  }
-  return area;
-}
-
-void Communicator::Impl::take_from_device(Request& request, std::string_view algorithm) {
-  const Call& call = request.call;
-  const ConstBuffer& known = request.input.count > 0 ? request.input : ConstBuffer(request.output);
-  PACELINE_CHECK(all_on_device || request.input.count == 0 || request.output.count == 0 ||
-                     (request.input.memory.kind == request.output.memory.kind &&
-                      request.input.memory.device == request.output.memory.device),
-                 "{}: input and output lie in different memory; both must be in that of one device",
-                 to_string(call));
-  const bool is_root = call.root == rank;
-  request.staged = std::make_shared<collective::StagedCall>(
-      staging_area(all_on_device ? 0 : known.memory.device),
-      collective::DeviceBuffers{.input = request.input,
-                                .output = request.output,
-                                .brings_input = call.operation != Operation::broadcast || is_root,
-                                .takes_output = call.operation != Operation::broadcast || !is_root,
-                                .must_be_apart = call.operation == Operation::all_to_all});
-  using membership::DeviceTransport;
-  PACELINE_CHECK(device_transport != DeviceTransport::direct || route_facts.shares_memory,
-                 "{}: the job was started with --device-transport direct, and the ranks of group "
-                 "'{}' do not share memory on one host; start it with auto",
-                 to_string(call), group->name());
-  if (device_transport != DeviceTransport::staged && group->may_go_direct() &&
-      collective::goes_direct(route_facts, call, algorithm))
-    return;
-  request.staged->place_buffers();
-  request.input = request.staged->input();
-  request.output = request.staged->output();
-}
-
-// Once it is known what carries the call.
-void Communicator::Impl::bring_from_device(const Request& request) const {
-  if (!request.staged || !request.staged->is_staged()) return;
-  request.staged->bring(
-      collective::pieces_of(request, rank, group->members().owners(), staged_piece));
-}
+// --- programs ------------------------------------------------------------------------------------
 
 collective::Shape Communicator::Impl::shape_with_root(int root) const {
   collective::Shape asked = shape;

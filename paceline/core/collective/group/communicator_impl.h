@@ -7,8 +7,10 @@
 #include <mutex>
 #include <vector>
 
+#include "paceline/core/collective/engine/late_engine.h"
 #include "paceline/core/collective/group/choose_route.h"
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/collective/group/device_carrier.h"
 #include "paceline/core/collective/group/group.h"
 #include "paceline/core/collective/group/open_communicator.h"
 #include "paceline/core/collective/price/board_cost.h"
@@ -45,9 +47,13 @@ class Communicator::Impl {
   const topology::Profile profile;  // the same on all ranks
   collective::EngineLibrary* const engines;
   const std::function<device::Devices&()> devices;
+  const collective::LateEngine::Find device_engine;
   const membership::DeviceTransport device_transport;
   const bool all_on_device;
   const std::size_t staged_piece;
+  const Result<collective::DeviceCarrier> device_carrier;
+  // Ranks offer it the calls with buffers on devices; null: they offer none.
+  const std::shared_ptr<collective::LateEngine> late_engine;
   const std::shared_ptr<collective::Group> group;
   std::shared_ptr<Family> family = std::make_shared<Family>();
   void join(std::shared_ptr<Family> other);
@@ -84,6 +90,7 @@ class Communicator::Impl {
   void choose_engine(collective::Request& request) const;
   bool is_on_device(const collective::Request& request) const;
   void take_from_device(collective::Request& request, std::string_view algorithm);
+  bool offers(collective::Request& request, std::string_view algorithm) const;
   void bring_from_device(const collective::Request& request) const;
   std::shared_ptr<collective::StagingArea> staging_area(int device);
   void choose_program(collective::Request& request, std::string_view algorithm);

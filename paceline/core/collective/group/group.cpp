@@ -56,6 +56,11 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
                .engine = engine_.get(),
                .traffic = traffic_,
                .stage = [this](Request& request) { return stage_now(request); },
+               .await_streams =
+                   [this](const Request& request) {
+                     staged_.await(request.staged, StagedCall::Moment::called, *request.work,
+                                   request.deadline);
+                   },
                .on_done = [this] { go_on(); }} {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {

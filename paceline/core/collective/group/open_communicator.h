@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/core/collective/call/members.h"
-#include "paceline/core/collective/engine/engine.h"
+#include "paceline/core/collective/engine/late_engine.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/group.h"
 #include "paceline/core/device/device.h"
@@ -34,6 +34,9 @@ struct Opening {
   // The devices in whose memory buffers may lie, which outlive the group: asked for when one does.
   // It THROWS Error (misuse) that tells why there are none. Empty: there are none.
   std::function<device::Devices&()> devices = {};
+  // Finds the library for such buffers where each rank has a device of its own; nullptr: there is
+  // none. It is asked for when a buffer lies on one. REQUIRES: it takes calls in their memory.
+  LateEngine::Find device_engine = {};
   // This is to carry buffers in the memory of devices.
   membership::DeviceTransport device_transport = membership::DeviceTransport::automatic;
   std::size_t staged_piece = std::size_t{1} << 20;  // bytes: longer calls are staged in pieces

@@ -83,6 +83,7 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
                                      .profile = impl_->profile,
                                      .engines = impl_->engines,
                                      .devices = impl_->devices,
+                                     .device_engine = impl_->device_engine,
                                      .device_transport = impl_->device_transport,
                                      .staged_piece = impl_->staged_piece,
                                      .all_on_device = impl_->all_on_device});

@@ -56,6 +56,8 @@ class StagedCall {
   Buffer output() const { return output_; }
   const DeviceBuffers& buffers() const { return buffers_; }
   device::Device& device() const { return area_->device(); }
+  // Nothing of it waits for what callers do.
+  device::Stream own_stream() const { return area_->sums(); }
 
   // All that `stream` is given from now on begins when release() was called. THREAD: any.
   Result<> order(device::Stream stream);

@@ -19,6 +19,7 @@
 
 #include "paceline/core/base/processors.h"
 #include "paceline/core/membership/handshake/member_name.h"
+#include "paceline/core/membership/store/rank_device.h"
 #include "paceline/core/transport/transport.h"
 
 namespace paceline::membership {
@@ -45,6 +46,7 @@ struct Hosts {
   std::vector<int> of_ranks;         // by member: its host; hosts are numbered by their first rank
   std::vector<ProcessorPool> pools;  // which ranks share processors, whatever their hosts
   bool share_memory = false;         // ranks of one host do
+  std::vector<RankDevice> devices;   // by member; empty: nobody was asked
 
   bool has_company(int rank) const;  // another rank reads and writes this one's memory
   bool is_crowded(int rank) const;   // more ranks than processors share those of this one

@@ -37,7 +37,8 @@ std::vector<std::byte> encode(const Endpoint& e) {
       .integer(std::uint8_t{e.tcp_carries})
       .text(e.configuration);
   write(writer, e.processors);
-  return std::move(writer.text(e.profile)).take();
+  writer.text(e.profile).text(e.device.identity).integer(std::uint8_t{e.device.has_nccl});
+  return std::move(writer).take();
 }
 
 Result<Endpoint> decode_endpoint(Bytes bytes, int rank) {
@@ -49,13 +50,15 @@ Result<Endpoint> decode_endpoint(Bytes bytes, int rank) {
   e.fabric = r.text(64);
   e.tcp_carries = r.integer<std::uint8_t>() != 0;
   e.configuration = r.text(4096);
-  const bool has_processors = read(r, e.processors);
+  const bool has_processors = read(r, e.processors), is_whole_so_far = r.ok();
   e.profile = r.text(kLongestProfile);
+  e.device.identity = r.text(64);
+  e.device.has_nccl = r.integer<std::uint8_t>() != 0;
   const auto malformed = [rank](std::string_view how) {
     return Failure{
         Fault::io, fmt::format("rank {} published a malformed endpoint{}", rank, how), {rank}};
   };
-  if (r.ok() && !has_processors)
+  if (is_whole_so_far && !has_processors)
     return malformed(
         fmt::format(": it must have 1 to {} processors and a share of their time above 0",
                     64 * ProcessorSet::kMostWords));

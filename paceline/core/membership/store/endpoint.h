@@ -8,6 +8,7 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/base/result.h"
+#include "paceline/core/membership/store/rank_device.h"
 
 namespace paceline::membership {
 
@@ -22,6 +23,7 @@ struct Endpoint {
   std::string configuration;
   Processors processors;
   std::string profile;  // of rank 0: what all choose by
+  RankDevice device = {};
 };
 
 // docs/wire.md.

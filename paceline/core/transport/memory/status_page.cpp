@@ -70,6 +70,10 @@ void StatusPage::serve(int server) {
   change([&](RankStatus& status) { status.server = server; });
 }
 
+void StatusPage::has_device(std::string_view name) {
+  change([&](RankStatus& status) { put(status.device, name); });
+}
+
 void StatusPage::served(const RankStatus::Serves& now) {
   change([&](RankStatus& status) { status.serves = now; });
 }
@@ -142,7 +146,8 @@ std::optional<RankStatus> read_status(const char* path) {
     if (before != after || before % 2 != 0) continue;
     if (status.magic != RankStatus::kMagic) return std::nullopt;
     // Bytes of another process are never trusted.
-    status.job.back() = status.waits_for.back() = status.stages.numbers.back() = '\0';
+    status.job.back() = status.waits_for.back() = status.stages.numbers.back() =
+        status.device.back() = '\0';
     return status;
   }
   return std::nullopt;

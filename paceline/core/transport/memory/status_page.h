@@ -16,7 +16,7 @@ namespace paceline::transport {
 
 // The page's content; times are of the host's steady clock in nanoseconds.
 struct RankStatus {
-  static constexpr std::uint64_t kMagic = 0x35544154534c4350;  // "PCLSTAT5"
+  static constexpr std::uint64_t kMagic = 0x36544154534c4350;  // "PCLSTAT6"
 
   std::uint64_t magic = kMagic;
   std::int32_t rank = 0, world_size = 0;
@@ -31,6 +31,8 @@ struct RankStatus {
   double samples = 0;     // in all, of this rank
   double loss = 0;
   std::int32_t server = -1;  // its number; below 0: a rank
+  // In whose memory its buffers lie, "cuda:1"; empty: in that of the host alone.
+  std::array<char, 32> device = {};
   struct Serves {
     std::int64_t ranges = 0, lowest_clock = 0, highest_clock = 0;  // of tables; clocks of workers
     std::int64_t pushes = 0;           // that it has taken in all, parts of sums too
@@ -55,6 +57,7 @@ class StatusPage {
 
   void join(std::string_view job, std::uint64_t generation, int rank, int world_size);
   void serve(int server);
+  void has_device(std::string_view name);
   void served(const RankStatus::Serves& now);
   void operation_began();
   void operation_ended();

@@ -54,6 +54,16 @@ TEST(RanksTable, ARankThatASignalStopsIsStopped) {
   EXPECT_EQ(state_of(one, kSecond, {}), "stopped (kill -CONT goes on): computes");
 }
 
+TEST(RanksTable, ARankThatHasADeviceIsShownWithIt) {
+  auto one = rank(0, 1);
+  one.status.device = {'c', 'u', 'd', 'a', ':', '1'};
+  EXPECT_EQ(state_of(one, kSecond, {}), "cuda:1: computes");
+  const Look look{{one, rank(1, 1)}, kSecond};
+  const auto json = nlohmann::json::parse(ranks_json(look, look));
+  EXPECT_EQ(json["ranks"][0]["device"], "cuda:1");
+  EXPECT_FALSE(json["ranks"][1].contains("device"));
+}
+
 TEST(RanksTable, MarksTheRankThatAllOthersWaitFor) {
   const Look look{{rank(0, 1, 1), rank(1, 1), rank(2, 1, 1)}, kSecond};
   std::istringstream lines(ranks_table(look, look, 200));

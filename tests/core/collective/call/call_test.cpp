@@ -45,6 +45,24 @@ TEST(Call, ComesBackFromTheWireAsItWas) {
   EXPECT_EQ(fingerprint(*back), fingerprint(call));
 }
 
+TEST(Call, BringsAnOfferAndItsInvitation) {
+  for (const std::size_t length : {std::size_t{0}, std::size_t{128}, kLongestInvitation}) {
+    Call call = sample();
+    call.offer.emplace(length, std::byte{3});
+    const auto back = decode_call(encode(call));
+    ASSERT_TRUE(back.has_value()) << length;
+    EXPECT_EQ(back->offer, call.offer);
+    EXPECT_EQ(back->note, call.note);
+    EXPECT_TRUE(back->weighted);
+    EXPECT_TRUE(matches(*back, 0, sample(), 1)) << "others need not offer it";
+    EXPECT_EQ(fingerprint(call), fingerprint(sample()));
+  }
+  EXPECT_FALSE(decode_call(encode(sample()))->offer.has_value());
+  Call call = sample();
+  call.offer.emplace(kLongestInvitation + 1, std::byte{3});
+  EXPECT_FALSE(decode_call(encode(call)).has_value());
+}
+
 TEST(Call, MatchesOnlyWhatAllRanksMustAgreeIn) {
   std::set<std::uint64_t> fingerprints = {fingerprint(sample())};
   for (const Call& call : different()) {

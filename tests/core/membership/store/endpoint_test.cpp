@@ -18,7 +18,8 @@ Endpoint endpoint() {
           .tcp_carries = false,
           .configuration = "version=1",
           .processors = {"boot", {{5, 0, 1}}, {1.5, 77}},
-          .profile = "{}"};
+          .profile = "{}",
+          .device = {"00ff", true}};
 }
 
 TEST(Endpoint, IsReadAsItWasTold) {
@@ -35,6 +36,7 @@ TEST(Endpoint, IsReadAsItWasTold) {
   EXPECT_EQ(read.processors.quota.processors, told.processors.quota.processors);
   EXPECT_EQ(read.processors.quota.group, told.processors.quota.group);
   EXPECT_EQ(read.profile, told.profile);
+  EXPECT_EQ(read.device, told.device);
 }
 
 TEST(Endpoint, OfEveryProcessHereIsAccepted) {

@@ -32,6 +32,7 @@ TEST(StatusPage, ShowsWhatWasToldLast) {
   page.operation_ended();
   page.wait_began("all_reduce f32[10]");
   page.report(12, 480, 0.5);
+  page.has_device("cuda:1");
   auto status = read_status(own_page().c_str());
   ASSERT_TRUE(status);
   EXPECT_STREQ(status->job.data(), "job-7");
@@ -43,6 +44,7 @@ TEST(StatusPage, ShowsWhatWasToldLast) {
   EXPECT_NE(status->waiting_since_ns, 0);
   EXPECT_STREQ(status->waits_for.data(), "all_reduce f32[10]");
   EXPECT_EQ(status->step, 12);
+  EXPECT_STREQ(status->device.data(), "cuda:1");
   page.wait_ended(5);
   status = read_status(own_page().c_str());
   ASSERT_TRUE(status);

@@ -1,0 +1,86 @@
+// The parts of calls whose buffers lie in a device's memory, on the caller's thread: whether they are
+// offered to NCCL, go between devices, or are staged.
+#include <fmt/format.h>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/collective/carrier/carrier_pieces.h"
+#include "paceline/core/collective/carrier/engine_carrier.h"
+#include "paceline/core/collective/group/communicator_impl.h"
+#include "paceline/core/collective/staging/staged_call.h"
+
+namespace paceline {
+
+using collective::Call;
+using collective::Request;
+
+bool Communicator::Impl::is_on_device(const Request& request) const {
+  if (!devices || request.call.operation == Operation::barrier) return false;
+  const bool by_engine = engines != nullptr && engines->traits().memory == Memory::Kind::cuda;
+  return all_on_device || (request.memory() != Memory::Kind::host && !by_engine);
+}
+
+std::shared_ptr<collective::StagingArea> Communicator::Impl::staging_area(int device) {
+  device::Devices& known = devices();
+  PACELINE_CHECK(device >= 0 && device < known.count(),
+                 "a buffer is said to lie on device {}, and this process sees {} devices", device,
+                 known.count());
+  const std::lock_guard lock(mutex);
+  auto& area = staging_areas[device];
+  if (!area) {
+    group->reactor()->status().has_device(known.device(device).name());
+    area =
+        std::make_shared<collective::StagingArea>(known.device(device), [this](std::size_t bytes) {
+          return membership::allocate(group->reactor(), group->members().shared_generation(),
+                                      bytes);
+        });
+  }
+  return area;
+}
+
+void Communicator::Impl::take_from_device(Request& request, std::string_view algorithm) {
+  const Call& call = request.call;
+  const ConstBuffer& known = request.input.count > 0 ? request.input : ConstBuffer(request.output);
+  PACELINE_CHECK(all_on_device || request.input.count == 0 || request.output.count == 0 ||
+                     (request.input.memory.kind == request.output.memory.kind &&
+                      request.input.memory.device == request.output.memory.device),
+                 "{}: input and output lie in different memory; both must be in that of one device",
+                 to_string(call));
+  const bool is_root = call.root == rank;
+  request.staged = std::make_shared<collective::StagedCall>(
+      staging_area(all_on_device ? 0 : known.memory.device),
+      collective::DeviceBuffers{.input = request.input,
+                                .output = request.output,
+                                .brings_input = call.operation != Operation::broadcast || is_root,
+                                .takes_output = call.operation != Operation::broadcast || !is_root,
+                                .must_be_apart = call.operation == Operation::all_to_all});
+  if (!device_carrier)
+    throw Error(in_operation(fmt::format("{} in group '{}'", to_string(call), group->name()),
+                             device_carrier.error()));
+  if (offers(request, algorithm)) return;
+  if (device_carrier.value() != collective::DeviceCarrier::staged && group->may_go_direct() &&
+      collective::goes_direct(route_facts, call, algorithm))
+    return;
+  request.staged->place_buffers();
+  request.input = request.staged->input();
+  request.output = request.staged->output();
+}
+
+bool Communicator::Impl::offers(Request& request, std::string_view algorithm) const {
+  const bool is_exchanged_in_place =
+      request.call.operation == Operation::all_to_all && request.input.data == request.output.data;
+  if (!late_engine || is_exchanged_in_place ||
+      !collective::may_be_offered(route_facts, request.call, algorithm))
+    return false;
+  request.call.offer = late_engine->offer(engine_call(request));
+  if (request.call.offer) request.late_engine = late_engine;
+  return request.call.offer.has_value();
+}
+
+// Once it is known what carries the call.
+void Communicator::Impl::bring_from_device(const Request& request) const {
+  if (!request.staged || !request.staged->is_staged()) return;
+  request.staged->bring(
+      collective::pieces_of(request, rank, group->members().owners(), staged_piece));
+}
+
+}  // namespace paceline
