@@ -283,6 +283,35 @@ TEST_F(WaitingTable, OfNodesAndAgents) {
   });
 }
 
+// It waits for rank 1 alone, which is held so long: the launcher does not name it among those that
+// are missing.
+TEST_F(WaitingTable, OfAServerThatIsCutOffAtTheStart) {
+  Process launcher(impatient(on_host_1(
+      2, fmt::format("IFS=, read -r a b <<<\"$PACELINE_NET_HOSTS\"; exec {} run --hosts $a:2 "
+                     "--servers 1 --server-hosts $b --ssh \"{} ssh\" {} -- {} 0=stream held",
+                     binary("paceline"), hosts_script(), fmt::join(kStart, " "),
+                     binary("waiting_worker")))));
+  const auto net = net_of(launcher);
+  ASSERT_TRUE(launcher.wait_for_output("[1] ready ", Deadline::in(30s))) << launcher.error();
+  const pid_t held = told(launcher.output(), 1, "ready").value();
+  const std::string job = variable_of(held, "PACELINE_JOB");
+  ASSERT_TRUE(tells(launcher,
+                    "the start waits for.*rank 0 has joined; missing: rank 1 [^;]*; the run fails",
+                    Deadline::in(limit() + kReach)))
+      << launcher.error();
+  const Scene scene{launcher, net.at("PACELINE_NET"), net.at("last"), {held}};
+  scene.pull_cable();
+  const auto begin = Clock::now();
+  scene.signal_last(SIGUSR1);
+  EXPECT_TRUE(tells(launcher, "start: for .* rank 1 waits for server 0 to connect",
+                    Deadline::at(begin + stall_time() + kSoon)))
+      << launcher.error();
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(limit() + kReach + kEnd))), 1);
+  EXPECT_TRUE(has_line(launcher.output() + launcher.error(), "server 0 has not connected within"))
+      << launcher.output() << launcher.error();
+  EXPECT_EQ(left_overs(job, {held}, Deadline::in(2s)), "");
+}
+
 // The launcher passes their lines on when it goes on.
 TEST_F(WaitingTable, OfAStoreThatIsStoppedAtTheStart) {
   Process launcher(here({"late:400"}, {"--start-timeout", text_of(limit())}));

@@ -5,10 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <memory>
 #include <random>
 #include <thread>
 
+#include "paceline/app/launch/hosts/hosts.h"
 #include "paceline/core/collective/program/algorithm_catalogue.h"
 #include "paceline/core/collective/program/contract.h"
 #include "tests/support/launched.h"
@@ -239,6 +243,41 @@ TEST(CollectiveFailure, WhoIsKilledIsToldAtOnceThoughItsForkedChildrenLiveOn) {
         "all within {:.1f}\n",
         transport, kills, milliseconds(part(50)), milliseconds(part(99)), milliseconds(part(100)));
     EXPECT_LT(part(99), is_nightly() ? 100ms : 400ms) << transport;
+  }
+}
+
+std::vector<pid_t> children_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", process));
+  return {std::istream_iterator<pid_t>(file), {}};
+}
+
+// A launcher would tell the others; here they have their connections alone.
+TEST(CollectiveFailure, WhoIsKilledWithoutALauncherIsToldThoughItsForkedChildrenLiveOn) {
+  for (const char* transport : {"shm", "tcp"}) {
+    SCOPED_TRACE(transport);
+    const std::string port = std::to_string(launch::free_port());
+    std::vector<std::unique_ptr<Process>> ranks;
+    for (const char* rank : {"0", "1", "2"})
+      ranks.push_back(std::make_unique<Process>(
+          ProcessOptions{.command = {binary("collective_worker"), "forking:4"},
+                         .environment = {{"RANK", rank},
+                                         {"WORLD_SIZE", "3"},
+                                         {"LOCAL_RANK", rank},
+                                         {"LOCAL_WORLD_SIZE", "3"},
+                                         {"MASTER_ADDR", "127.0.0.1"},
+                                         {"MASTER_PORT", port},
+                                         {"PACELINE_TRANSPORT", transport}}}));
+    std::vector<pid_t> children;
+    for (const auto& rank : ranks) {
+      ASSERT_TRUE(rank->wait_for_output("ready ", Deadline::in(10s))) << rank->error();
+      std::ranges::copy(children_of(rank->pid()), std::back_inserter(children));
+    }
+    EXPECT_EQ(children.size(), 12U);
+    ranks[1]->send(SIGKILL);
+    for (Process* const rank : {ranks[0].get(), ranks[2].get()})
+      EXPECT_TRUE(rank->wait_for_output("rank 1 was lost", Deadline::in(2s)))
+          << rank->output() << rank->error();
+    for (const pid_t child : children) ::kill(child, SIGKILL);
   }
 }
 

@@ -8,10 +8,12 @@
 //   brief       joins, says so, and ends
 //   before      says so instead of joining, and waits for nothing
 //   late:MS     says so, waits so long, and joins
+//   held        says so, waits for SIGUSR1, and joins
 //
 // A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -40,6 +42,16 @@ void ready() {
   while (true) ::pause();
 }
 
+void be_held() {
+  sigset_t release;
+  ::sigemptyset(&release);
+  ::sigaddset(&release, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &release, nullptr);
+  ready();
+  int number = 0;
+  ::sigwait(&release, &number);
+}
+
 void sum_up(Job& job) {
   std::vector<float> values(20'000, 1);
   while (true)
@@ -53,8 +65,9 @@ void behave(const std::string& behaviour) {
   if (name == "before" || name == "late") ready();
   if (name == "before") wait_for_nothing();
   if (name == "late") ::poll(nullptr, 0, std::atoi(value.c_str()));
+  if (name == "held") be_held();
   Job job = paceline::init();
-  if (name != "late") ready();
+  if (name != "late" && name != "held") ready();
   if (name == "idle") wait_for_nothing();
   if (name == "stream") sum_up(job);
   for (std::uint64_t step = 1; name == "save"; ++step)

@@ -1,6 +1,7 @@
 // Waits of tables and sums on servers: {rank, server} x {stopped, dead, cut off} x {push, pull,
-// save, end}, and the making of a table and sums besides. A server that is not started has no cell
-// here, since the job has not begun: HangingSsh (tests/processes/run_start_test.cpp) shows it.
+// save, end}, and the making of a table and sums besides. What happens to a server at the start
+// stands among the waits of others (tests/net/waiting_table_test.cpp), but that it is not started:
+// HangingSsh (tests/processes/run_start_test.cpp) shows that.
 #include "tests/processes/waiting/cells.h"
 #include "tests/support/several_hosts.h"
 

@@ -55,6 +55,8 @@ class Reactor {
   Poller& poller() { return poller_; }
   void add(Pollable& pollable);
   void remove(Pollable& pollable);
+  // How many of them each look asks.
+  std::size_t pollables() const { return pollables_.size(); }
 
   // Runs `task` on the driver, tasks in the order of their posts: right here when nobody drives,
   // else soon. THREAD: any.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -139,13 +140,17 @@ class GroupOfTwo : public ::testing::Test {
     reactor_->run([this] { generation_->close(); });
   }
   std::shared_ptr<Work::State> submit(Request request) {
-    auto work = request.work = group_->new_work(to_string(request.call));
-    Group::submit(group_, std::move(request));
+    return submit_to(group_, std::move(request));
+  }
+  static std::shared_ptr<Work::State> submit_to(const std::shared_ptr<Group>& group,
+                                                Request request) {
+    auto work = request.work = group->new_work(to_string(request.call));
+    Group::submit(group, std::move(request));
     return work;
   }
-  void peer_calls(const Call& call) {
+  void peer_calls(const Call& call, std::uint32_t group = 1) {
     reactor_->run([&] {
-      const transport::FrameHeader header{.type = frame::kCall, .sequence = 1, .group = 1};
+      const transport::FrameHeader header{.type = frame::kCall, .sequence = 1, .group = group};
       EXPECT_TRUE(generation_->link_owner().received(1, header, encode(call), false));
     });
   }
@@ -168,6 +173,38 @@ TEST_F(GroupOfTwo, AnOperationIsNotOverBeforeWhatItPostedHasLeft) {
   EXPECT_FALSE(work->done()) << "its caller may free the input";
   reactor_->run([this] { link_->let_out(); });
   EXPECT_TRUE(reactor_->drive_until([&] { return work->done(); }, Deadline::in(5s)));
+}
+
+// A program may have thousands of groups: the calls of one do not pay for the others.
+TEST_F(GroupOfTwo, AThousandOthersAreLookedAtNeitherBeforeNorLongAfterTheirCalls) {
+  constexpr std::uint32_t kGroups = 1000;
+  const auto looked_at = [this] {
+    std::size_t count = 0;
+    reactor_->run([&] { count = reactor_->pollables(); });
+    return count;
+  };
+  const std::size_t alone = looked_at();
+  std::vector<std::shared_ptr<Group>> others;
+  for (std::uint32_t id = 2; id < 2 + kGroups; ++id) {
+    others.push_back(std::make_shared<Group>(id, "other", reactor_, Members(generation_, {0, 1})));
+    others.back()->open();
+  }
+  EXPECT_EQ(looked_at(), alone) << "none has been called";
+  const Call call{.operation = Operation::barrier};
+  std::vector<std::shared_ptr<Work::State>> works;
+  for (const auto& group : others)
+    works.push_back(
+        submit_to(group, {.call = call, .route = Route::links, .fingerprint = fingerprint(call)}));
+  EXPECT_EQ(looked_at(), alone + kGroups) << "each is in a call";
+  for (const auto& group : others) peer_calls(call, group->id());
+  reactor_->run([this] { link_->let_out(); });
+  EXPECT_TRUE(reactor_->drive_until(
+      [&] { return std::ranges::all_of(works, [](const auto& work) { return work->done(); }); },
+      Deadline::in(20s)));
+  const Deadline soon = Deadline::in(20s);
+  while (looked_at() != alone && !soon.passed()) continue;
+  EXPECT_EQ(looked_at(), alone) << "each has been idle for long";
+  for (const auto& group : others) group->close();
 }
 
 TEST_F(GroupOfTwo, ADeadlineNamesTheRankThatDoesNotTakeItsMessages) {
