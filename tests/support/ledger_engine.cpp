@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <thread>
 
 #include "paceline/core/collective/group/communicator_impl.h"
 #include "paceline/core/job/job_impl.h"
@@ -152,6 +153,9 @@ Result<std::unique_ptr<collective::Engine>> LedgerLibrary::engine_of(
     const std::lock_guard lock(ledger_.mutex_);
     ++ledger_.invited_;
   }
+  if (!ledger_.no_group.empty()) return Failure{Fault::io, ledger_.no_group, {}};
+  while (!ledger_.ends_meetings && !group.given_up)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const auto own = std::ranges::find(group.world_ranks, rank_) - group.world_ranks.begin();
   return std::unique_ptr<collective::Engine>(std::make_unique<LedgerEngine>(
       ledger_, group.number, static_cast<int>(own), group.world_ranks.size()));

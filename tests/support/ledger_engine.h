@@ -26,6 +26,8 @@ class Ledger {
   std::uint64_t longest = ~std::uint64_t{0};  // most elements that it carries
   std::string invitation;                     // not empty: groups need it
   bool comes_together = true;                 // false: groups are never made
+  bool ends_meetings = true;                  // false: groups are made once nobody waits for them
+  std::string no_group;                       // not empty: no group is made, for this reason
   int cannot_start = -1;                      // a rank on which it fails
   bool finishes = true;                       // false: calls that began are never done
   std::string failure;                        // not empty: every call ends with it

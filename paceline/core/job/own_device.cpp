@@ -32,6 +32,10 @@ RankDevice own_device(const membership::Environment& environment) {
   const auto devices = device::load_devices("cuda");
   const auto sharing = membership::ranks_per_device();
   if (!devices || !sharing) return {};
+  // Some launchers do not tell which of a host's ranks this is: then its device is not known.
+  const bool may_have_neighbours = environment.local_world_size < environment.world_size;
+  if (environment.local_world_size == 1 && may_have_neighbours && devices.value()->count() > 1)
+    return {};
   RankDevice device = device_of_rank(*devices.value(), environment.local_rank, sharing.value());
   if (device.identity.empty()) return {};
   const auto nccl = collective::load_engine("nccl");

@@ -20,14 +20,14 @@ bool sees_device(Job& job, int device);
 
 // Called before the job's first communicator is used, in place of the devices that the plugin
 // "cuda" finds. `devices` outlive the job. `all_buffers`: for tests, whose buffers count as memory
-// of device 0 whatever they say. `staged_piece`: for tests, the bytes of a piece of a staged call; 0:
-// the usual ones.
+// of device 0 whatever they say. `staged_piece`: for tests, the bytes of a piece of a staged call;
+// 0: the usual ones.
 void use_devices(Job& job, device::Devices& devices, bool all_buffers = false,
                  membership::DeviceTransport transport = membership::DeviceTransport::automatic,
                  std::size_t staged_piece = 0);
 
-// For tests, as use_devices: what the ranks of the world, by rank, have told of their devices when they
-// joined, and the library that stands in for NCCL's.
+// For tests, as use_devices: what the ranks of the world, by rank, have told of their devices when
+// they joined, and the library that stands in for NCCL's.
 void tell_devices(Job& job, std::vector<membership::RankDevice> devices,
                   collective::EngineLibrary* library);
 

@@ -34,8 +34,9 @@ struct Call {
   double weight = 1;
   transport::SharedRegion output;  // where its output lies, for stores; segment 0: nowhere
   std::vector<std::byte> note;
-  // The rank's buffers lie on a device, and its group's late engine (engine/late_engine.h) takes the
-  // call if all ranks offer it. Of the first rank: with the library's invitation, while one is needed.
+  // The rank's buffers lie on a device, and its group's late engine (engine/late_engine.h) takes
+  // the call if all ranks offer it. Of the first rank: with the library's invitation, while one is
+  // needed.
   std::optional<std::vector<std::byte>> offer;
 };
 

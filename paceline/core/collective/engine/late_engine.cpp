@@ -6,6 +6,16 @@
 #include "paceline/core/collective/engine/enlist.h"
 
 namespace paceline::collective {
+namespace {
+
+Failure with_remedy(Failure why) {
+  why.what +=
+      ". The first call of a group on devices brings its ranks together in the library that "
+      "--device-transport auto has chosen; --device-transport staged does without";
+  return why;
+}
+
+}  // namespace
 
 // The library's call blocks, on a thread that may outlive the engine.
 struct LateEngine::Meeting {
@@ -41,7 +51,10 @@ std::optional<std::vector<std::byte>> LateEngine::own_invitation(EngineLibrary& 
   if (!is_needed || has_met_) return std::vector<std::byte>();
   if (!own_invitation_) {
     auto made = library.invitation();
-    if (!made) return std::nullopt;
+    if (!made) {
+      is_declined_ = true;
+      return std::nullopt;
+    }
     own_invitation_ = std::move(made).value();
   }
   return own_invitation_;
@@ -84,7 +97,7 @@ Result<bool> LateEngine::progress() {
   if (!meeting_ || !meeting_->done) return false;
   const auto ended = std::exchange(meeting_, nullptr);
   ended->thread.join();
-  if (!*ended->engine) return ended->engine->error();
+  if (!*ended->engine) return with_remedy(ended->engine->error());
   engine_ = std::move(*ended->engine).value();
   has_met_ = true;
   if (auto begun = engine_->begin(std::exchange(waiting_, {})); !begun) return begun.error();
@@ -100,7 +113,12 @@ void LateEngine::abandon() {
 void LateEngine::leave_meeting() {
   if (!meeting_) return;
   meeting_->given_up = true;
-  meeting_->thread.detach();
+  if (meeting_->done) {
+    meeting_->thread.join();
+    if (*meeting_->engine) meeting_->engine->value()->abandon();
+  } else {
+    meeting_->thread.detach();
+  }
   meeting_.reset();
 }
 

@@ -105,7 +105,8 @@ Result<> ActiveOperation::leave_post(int peer) {
 }
 
 std::string ActiveOperation::description() const {
-  const std::string_view carrier = is_posted() ? request_.carrier() : request_.call.algorithm;
+  const bool is_by_program = !is_posted() && !is_offered();
+  const std::string_view carrier = is_by_program ? request_.call.algorithm : request_.carrier();
   return fmt::format("{} ({})", to_string(request_.call, carrier), agreement_.where());
 }
 

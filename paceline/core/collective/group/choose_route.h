@@ -1,5 +1,6 @@
 // Decides which carrier takes a call (call/route.h), for all calls in one place. The answer is the
-// same on all ranks whose calls match, because all that it follows from is.
+// same on all ranks whose calls match, because all that it follows from is; but one rank may offer a
+// call to an engine where another has its buffers on the host, and then a program carries it.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,8 @@ struct RoutePrices {
 
 // Whether ranks have a board for the call, or will have one after their first call.
 bool has_board(const RouteFacts& facts, const Call& call);
-// Whether ranks may offer a call with buffers on devices to the library that takes those: where some
-// of them do not, because their buffers lie on the host, a program can carry it.
+// Whether ranks may offer a call with buffers on devices to the library that takes those: where
+// some of them do not, because their buffers lie on the host, a program can carry it.
 bool may_be_offered(const RouteFacts& facts, const Call& call, std::string_view algorithm);
 // Whether a call with buffers on devices may go between them: else it is staged.
 bool goes_direct(const RouteFacts& facts, const Call& call, std::string_view algorithm);

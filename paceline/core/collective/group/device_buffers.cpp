@@ -1,5 +1,5 @@
-// The parts of calls whose buffers lie in a device's memory, on the caller's thread: whether they are
-// offered to NCCL, go between devices, or are staged.
+// The parts of calls whose buffers lie in a device's memory, on the caller's thread: whether they
+// are offered to NCCL, go between devices, or are staged.
 #include <fmt/format.h>
 
 #include "paceline/core/base/check.h"

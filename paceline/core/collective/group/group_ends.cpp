@@ -8,11 +8,24 @@
 #include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/group/group.h"
+#include "paceline/core/collective/staging/staged_call.h"
 
 namespace paceline::collective {
 
+namespace {
+
+// A caller's stream that waits for the call goes on: a library that gives up may wait for all
+// streams of its device.
+void release_stream(const Request& request) {
+  if (request.staged) request.staged->release();
+}
+
+}  // namespace
+
 void Group::failed(const Failure& why) {
   early_.clear();
+  if (current_) release_stream(current_->request());
+  std::ranges::for_each(queue_, release_stream);
   if (engine_) engine_->abandon();
   context_.posting.give_up();
   if (current_) {
@@ -201,6 +214,10 @@ std::string Group::whom_it_waits_for() const {
     }
   } else if (current_->request().route == Route::engine) {
     whom = "the data, which the library of its engine carries; every rank has called it";
+    if (current_->request().late_engine)
+      whom +=
+          ". If it is the group's first call there, ranks may be unable to come together in it: "
+          "--device-transport staged does without";
   } else if (const auto pages = board_.awaited_pages(); current_->done() && !pages.empty()) {
     whom = fmt::format("the shared memory of {}, which called it", members_.names(pages));
   } else {

@@ -58,6 +58,12 @@ TEST(Call, BringsAnOfferAndItsInvitation) {
     EXPECT_EQ(fingerprint(call), fingerprint(sample()));
   }
   EXPECT_FALSE(decode_call(encode(sample()))->offer.has_value());
+  constexpr std::size_t kFlags = 3;
+  for (int flags = 4; flags < 256; flags *= 2) {
+    auto bytes = encode(sample());
+    bytes[kFlags] |= static_cast<std::byte>(flags);
+    EXPECT_FALSE(decode_call(bytes).has_value()) << flags;
+  }
   Call call = sample();
   call.offer.emplace(kLongestInvitation + 1, std::byte{3});
   EXPECT_FALSE(decode_call(encode(call)).has_value());

@@ -1,6 +1,6 @@
 // Calls that ranks offer to a library whose group comes together when the first of them is given to
-// it. A ledger (tests/support/ledger_engine.h) is the library, and memory of the host stands for that
-// of a late device. Also covers paceline/core/collective/group/device_buffers.cpp.
+// it. A ledger (tests/support/ledger_engine.h) is the library, and memory of the host stands for
+// that of a late device. Also covers paceline/core/collective/group/device_buffers.cpp.
 #include "paceline/core/collective/engine/late_engine.h"
 
 #include <fmt/format.h>
@@ -239,6 +239,34 @@ TEST(LateEngine, ACallThatTheLibraryDoesNotEndIsNamedAtTheDeadline) {
     const Failure failure = failure_of([&] { job.world().all_reduce(on_device(values)).wait(); });
     EXPECT_EQ(failure.fault, Fault::timed_out);
     EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[1000] sum by nccl"));
+  });
+}
+
+// The meeting's thread outlives the groups, and ends when it sees that nobody waits.
+TEST(LateEngine, AMeetingThatDoesNotEndIsToldAtTheDeadlineWithAWayOut) {
+  LateDevices devices(test::seed(4460));
+  Ledger& ledger = Ledger::make();
+  ledger.ends_meetings = false;
+  OfferingWorld options;
+  options.world.timeout = 300ms;
+  run_offering(devices, ledger, 2, options, [&](Job& job) {
+    std::vector<float> values(1000, 1);
+    const Failure failure = failure_of([&] { job.world().all_reduce(on_device(values)).wait(); });
+    EXPECT_EQ(failure.fault, Fault::timed_out);
+    EXPECT_THAT(failure.what, HasSubstr("--device-transport staged"));
+  });
+  EXPECT_EQ(ledger.handed_over(), 0);
+}
+
+TEST(LateEngine, AGroupThatTheLibraryCannotMakeIsToldWithAWayOut) {
+  LateDevices devices(test::seed(4461));
+  Ledger& ledger = Ledger::make();
+  ledger.no_group = "the ranks have unlike ledgers";
+  run_offering(devices, ledger, 3, {}, [&](Job& job) {
+    std::vector<float> values(1000, 1);
+    const Failure failure = failure_of([&] { job.world().all_reduce(on_device(values)).wait(); });
+    EXPECT_THAT(failure.what, HasSubstr("the ranks have unlike ledgers"));
+    EXPECT_THAT(failure.what, HasSubstr("--device-transport staged"));
   });
 }
 

@@ -84,6 +84,9 @@ TEST(Endpoint, TextsAreBounded) {
   Endpoint long_profile = endpoint();
   long_profile.profile = std::string(kLongestProfile + 1, 'x');
   EXPECT_FALSE(decode_endpoint(encode(long_profile), 0));
+  Endpoint long_identity = endpoint();
+  long_identity.device.identity = std::string(65, '0');
+  EXPECT_FALSE(decode_endpoint(encode(long_identity), 0));
 }
 
 }  // namespace
