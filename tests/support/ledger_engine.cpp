@@ -154,8 +154,7 @@ Result<std::unique_ptr<collective::Engine>> LedgerLibrary::engine_of(
     ++ledger_.invited_;
   }
   if (!ledger_.no_group.empty()) return Failure{Fault::io, ledger_.no_group, {}};
-  while (!ledger_.ends_meetings && !group.given_up)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!ledger_.ends_meetings && !group.given_up) std::this_thread::yield();
   const auto own = std::ranges::find(group.world_ranks, rank_) - group.world_ranks.begin();
   return std::unique_ptr<collective::Engine>(std::make_unique<LedgerEngine>(
       ledger_, group.number, static_cast<int>(own), group.world_ranks.size()));

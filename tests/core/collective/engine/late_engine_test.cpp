@@ -144,9 +144,8 @@ TEST(LateEngine, ACallOfRanksWithUnlikeMemoryIsStaged) {
                 std::vector<Work> works;
                 for (int i = 0; i < 6; ++i) {
                   auto& one = values[static_cast<std::size_t>(i)];
-                  const bool is_on_host = i >= first && (job.rank() + i) % ranks == 0;
-                  works.push_back(
-                      job.world().all_reduce(is_on_host ? buffer_of(one) : on_device(one)));
+                  const bool offers = i < first || (job.rank() + i) % ranks != 0;
+                  works.push_back(job.world().all_reduce(offers ? on_device(one) : buffer_of(one)));
                 }
                 for (const Work& work : works) work.wait();
                 for (const auto& one : values)
@@ -156,7 +155,7 @@ TEST(LateEngine, ACallOfRanksWithUnlikeMemoryIsStaged) {
                 EXPECT_EQ(later[0], static_cast<float>(ranks)) << "it is not offered";
                 job.world().barrier().wait();
               });
-          // Many ranks on several hosts carry short inputs with their assent.
+          // Many ranks that share no memory carry short inputs with their assent.
           const bool is_gathered = !share_memory && ranks == 9 && count <= 1000;
           EXPECT_EQ(ledger.handed_over(), is_gathered ? 0 : ranks * first);
         }
