@@ -221,10 +221,12 @@ class VirtualChainsOf {
               kills % 2 == 0 ? VirtualController::kReplaced : VirtualController::kDied, member);
     come_soon(std::chrono::milliseconds(120));
   }
-  // It is held to be dead, and works on with the chains that it knows until it is stopped.
+  // It is held to be dead, and works on with the chains that it knows until it is stopped. Without
+  // leases it may give rows that are older than what others have seen.
   void suspect(int member) {
     ++suspicions;
     suspected_.insert(member);
+    if (has_leases) server(member).table.ask_before_answers([](machine::Time) { return false; });
     network_.tell(kController, -1,
                   {.kind = VirtualController::kDied, .index = static_cast<std::uint32_t>(member)});
     at(network_.now() + std::chrono::milliseconds(150), [this, member] {
@@ -274,6 +276,7 @@ class VirtualChainsOf {
   std::size_t compared = 0;  // states of one server with those of the server before it
   int kills = 0, suspicions = 0;
   std::size_t most_logged = 0;
+  bool has_leases = false;  // that of a server ends before it is held to be dead
 
  private:
   void add(int member) {

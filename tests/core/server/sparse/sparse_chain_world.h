@@ -77,7 +77,8 @@ struct SparseChainWorld {
       chains.run(at);
     if (!is_done()) return "no progress";
     if (std::string why = complaint_of(chains); !why.empty()) return why;
-    if (!seen.complaint.empty()) return seen.complaint;
+    const bool reads_are_ordered = chains.suspicions == 0 || chains.has_leases;
+    if (reads_are_ordered && !seen.complaint.empty()) return seen.complaint;
     return work.counts && lost.empty() ? complaint_of_counts() : "";
   }
   // The rows of all ids that a worker read at its end.

@@ -33,6 +33,7 @@ TEST(SparseChains, NoAnsweredPushIsLostOrCountsTwiceWhateverEndsAtRandom) {
     SparseChainWorld world(SparseChainWorld::counting(work, kLoose[number % 4]), 2 + number % 2,
                            work, kSparseWeather, number % 5 == 0);
     SeededNumbers numbers(of_seed);
+    world.chains.has_leases = number % 8 > 3;
     plan_troubles_of(world.chains, numbers, {.kills = 3, .moves = 3, .suspicions = number % 2});
     ASSERT_EQ(world.run(), "") << kLoose[number % 4] << ", seed " << number;
     if (work.leaves) {
