@@ -210,9 +210,10 @@ TEST_F(WaitingTable, OfRanksAndTheStore) {
                     stopped = "the end waits for .*rank 1 \\(pid .* is stopped",
                     ended = "had to be stopped|could not be stopped in time",
                     away =
-                        "start: for .* waits for server 0 to connect|"
+                        "start: for .* waits for server 0(, which has come| to connect)|"
                         "the start waits for.*missing: server 0 \\(pid ",
-                    not_there = "server 0 has not connected within|server 0 .*did not join within",
+                    not_there =
+                        "server 0 has not (connected|joined) within|server 0 .*did not join within",
                     dead_server = "server 0 \\(pid .* failed first: .*signal 9", nothing;
   const std::vector<std::string> with_server = {"--servers", "1", "--start-timeout",
                                                 text_of(limit())};

@@ -320,11 +320,24 @@ class Joining {
                                              "answer: is {} stopped?",
                                              name_of(member_), environment_.store,
                                              is_launched() ? "the launcher" : "rank 0"));
-    if (is_launched() || member_ != 0 || missing.empty()) return;
+    if (is_launched()) return tell_who_goes_not_on(seconds, missing);
+    if (member_ != 0 || missing.empty()) return;
     tell_start(seconds, fmt::format("{} of {} have joined; missing: {}; did their processes start, "
                                     "and do they call paceline::init()?{}",
                                     members_ - static_cast<int>(missing.size()), members_,
                                     names_of(missing), left_over(environment_)));
+  }
+
+  // The launcher takes whoever has come to its store for one that goes on.
+  void tell_who_goes_not_on(double seconds, std::vector<int> silent) {
+    constexpr int kMostAsked = 400;  // the store keeps few more than twice as many questions
+    if (members_ > kMostAsked) return;
+    for (const int away : store_.missing("here", members_)) std::erase(silent, away);
+    if (silent.empty()) return;
+    tell_start(seconds, fmt::format("{} waits for {}, which {} come to the job's store and not "
+                                    "gone on: stopped?",
+                                    name_of(member_), names_of(silent),
+                                    silent.size() == 1 ? "has" : "have"));
   }
 
   void read_endpoints() {

@@ -225,6 +225,24 @@ TEST(Rendezvous, AMissingRankIsNamed) {
   EXPECT_EQ(world.reports()[0].failure, *failure);
 }
 
+// The launcher, which sees it in its store, does not tell of it.
+TEST(Rendezvous, ARankThatHasComeToTheStoreAndDoesNotGoOnIsToldAtTheStallTime) {
+  StoreWorld world(3);
+  const auto stopped = world.client(1);
+  stopped->set("here/1", {});
+  Environment e = environment(world, 0, 3, TransportChoice::automatic);
+  e.stall_time = 20ms;
+  e.start_timeout = 300ms;
+  ::testing::internal::CaptureStderr();
+  const auto failure = failure_of([&] { (void)join(e); });
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->ranks, (std::vector{1, 2}));
+  EXPECT_NE(told.find("rank 0 waits for rank 1, which has come to the job's store and not gone on"),
+            std::string::npos)
+      << told;
+}
+
 // Stands before a store: it closes the first visitor after `bytes` bytes of his, as a store that
 // has to make room does, and then lets all pass.
 class Doorkeeper {
