@@ -222,7 +222,9 @@ std::string Group::whom_it_waits_for() const {
     whom = fmt::format("the shared memory of {}, which called it", members_.names(pages));
   } else {
     const auto [awaited, to_take] = current_->awaited();
-    if (awaited.empty()) whom = "its device";  // for the rest of the input
+    if (awaited.empty())
+      whom = current_->request().staged ? "its device"  // for the rest of the input
+                                        : "its own share of the work: is its processor busy?";
     else if (to_take) whom = fmt::format("{} to take what was sent to it", members_.names(awaited));
     else
       whom = fmt::format("data of {}, which {} called it", members_.names(awaited),
