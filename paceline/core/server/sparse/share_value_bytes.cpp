@@ -101,10 +101,12 @@ bool ShareValue::read_workers(transport::WireReader& reader) {
   return true;
 }
 
+// Pushes of workers that have left since wait for their clock, too.
 bool ShareValue::read_waiting(transport::WireReader& reader, std::size_t share) {
   if (shape_->pacing.by_steps && !waiting_.empty()) return false;
   return std::ranges::all_of(waiting_, [&](SparsePush& push) {
-    return read_push(reader, push) && is_clock(push.stamp) && clocks_.contains(push.worker) &&
+    return read_push(reader, push) && is_clock(push.stamp) &&
+           std::ranges::binary_search(shape_->members.workers, push.worker) &&
            ascend(*push.rows.ids) && fits(push.rows, *shape_, share, shape_->value_bytes());
   });
 }

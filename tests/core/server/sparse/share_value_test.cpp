@@ -113,6 +113,18 @@ TEST(ShareValue, ComesBackFromItsBytesAndGoesOnWithTheSameBits) {
     transport::WireReader shorter(Bytes(state).first(length));
     EXPECT_FALSE(ShareValue(shape).read(shorter, 0)) << length;
   }
+  // The pushes of a worker that leaves wait on for the others' clocks.
+  ShareValue left(shape), joined(shape);
+  for (std::int64_t stamp = 0; stamp < 5; ++stamp) push(left, 0, stamp);
+  push(left, 1, 0);
+  left.apply({.kind = ShareChange::Kind::leave, .worker = 0});
+  const auto after = bytes(left);
+  transport::WireReader rest(after);
+  ASSERT_TRUE(joined.read(rest, 0));
+  EXPECT_EQ(bytes(joined), after);
+  for (ShareValue* const one : {&left, &joined})
+    for (std::int64_t stamp = 1; stamp < 5; ++stamp) push(*one, 1, stamp);
+  EXPECT_EQ(bytes(joined), bytes(left));
 }
 
 // One number for a row: the mean of the squared gradients of its elements.
