@@ -88,7 +88,9 @@ bool ShareValue::read_workers(transport::WireReader& reader) {
   for (std::uint32_t i = 0; i < weights && reader.ok() && is_right; ++i) {
     const auto worker = reader.integer<std::int32_t>();
     const double weight = weights_[worker] = reader.real();
-    is_right = clocks_.contains(worker) && std::isfinite(weight) && weight >= 0;
+    // That of a worker that has left is there once its last waiting push is shown.
+    is_right = std::ranges::binary_search(shape_->members.workers, worker) &&
+               std::isfinite(weight) && weight >= 0;
   }
   for (std::uint32_t i = 0; i < resting && reader.ok() && is_right; ++i) {
     const auto worker = reader.integer<std::int32_t>();

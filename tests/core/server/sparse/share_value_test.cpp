@@ -125,6 +125,9 @@ TEST(ShareValue, ComesBackFromItsBytesAndGoesOnWithTheSameBits) {
   for (ShareValue* const one : {&left, &joined})
     for (std::int64_t stamp = 1; stamp < 5; ++stamp) push(*one, 1, stamp);
   EXPECT_EQ(bytes(joined), bytes(left));
+  const auto shown = bytes(left);
+  transport::WireReader last(shown);
+  EXPECT_TRUE(ShareValue(shape).read(last, 0)) << "its weight counts on";
 }
 
 // One number for a row: the mean of the squared gradients of its elements.
