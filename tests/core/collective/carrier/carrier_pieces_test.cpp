@@ -376,12 +376,13 @@ TEST(StagedPieces, NobodyUsesTheBuffersOfACallThatFailed) {
         failure_of([&] { work.wait(Deadline::in(1ms)); });
         device.work_off();
       }
-      if (job.rank() == 1) job.world().abort("enough");
-      const std::jthread later([&device] {  // for whoever drives waits for the copies
+      // Whoever drives waits for the copies, and abort() may drive.
+      const std::jthread later([&device] {
         const Deadline moment = Deadline::in(100ms);
         while (!moment.passed()) std::this_thread::yield();
         device.allow_copies_to_host(~std::uint64_t{0});
       });
+      if (job.rank() == 1) job.world().abort("enough");
       const Failure failure = failure_of([&] { work.wait(); });
       EXPECT_THAT(failure.what, HasSubstr("enough"));
       memory.reset();  // a copy that came later would write where nothing is
