@@ -36,12 +36,14 @@ Actions LbfgsCoordinator::on_packet(int from, const VectorPacket& packet) {
 }
 
 // Servers still have the parameters where the iteration before the last ended, and no older ones.
+// Until a first loss was a number they have those of the last evaluation alone.
 bool LbfgsCoordinator::may_begin() const {
   const auto own = wants_.find(shape_.coordinator());
   if (is_running_ || own == wants_.end() || own->second != ended_ + 1) return false;
+  const std::uint64_t behind = course_.is_somewhere() ? 1 : 0;
   return std::ranges::all_of(living_, [&](int worker) {
     const auto ends = ends_.find(worker);
-    return ended_ < 2 || (ends != ends_.end() && ends->second + 1 >= ended_);
+    return (ends == ends_.end() ? 0 : ends->second) + behind >= ended_;
   });
 }
 
@@ -56,6 +58,7 @@ Actions LbfgsCoordinator::go_on(const std::optional<LbfgsCourse::Step>& step) {
   under_way_ = step;
   values_.clear();
   if (step->evaluates) ++evaluation_;
+  if (!course_.is_somewhere()) accepted_ = evaluation_;
   const machine::Message list = encode({.kind = VectorKind::carry_out,
                                         .number = ++lists_,
                                         .evaluation = step->evaluates ? evaluation_ : 0,
@@ -120,7 +123,7 @@ Actions LbfgsCoordinator::deal() {
 Actions LbfgsCoordinator::end() {
   ++ended_;
   is_running_ = false;
-  if (course_.failure().empty() || accepted_ == 0) accepted_ = evaluation_;
+  if (course_.failure().empty()) accepted_ = evaluation_;
   std::erase_if(wants_, [&](const auto& want) { return want.second <= ended_; });
   const machine::Message over = encode({.kind = VectorKind::over,
                                         .number = ended_,

@@ -4,7 +4,8 @@
 //
 // A list goes to all servers, and the next one when all have answered: values are added up in the
 // order of the servers. An iteration begins when the coordinator's own worker wants it and every
-// living worker has ended the one before the last. Each worker hears of the end of each iteration.
+// living worker has ended the one before the last, or the last one where a first loss was no
+// number. Each worker hears of the end of each iteration.
 #pragma once
 
 #include <cstdint>

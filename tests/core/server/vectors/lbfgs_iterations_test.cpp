@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 #include "tests/core/server/vectors/virtual_lbfgs.h"
@@ -16,6 +17,7 @@ namespace paceline::server {
 namespace {
 
 using test::LbfgsPath;
+using test::LbfgsWorker;
 using test::LogisticProblem;
 using test::LossAndGradient;
 using test::PortionTraining;
@@ -313,6 +315,49 @@ TEST(LbfgsIterations, ASearchThatFailsLeavesTheParametersAndIsToldToAll) {
               AllOf(HasSubstr("no step of iteration"), HasSubstr("strong Wolfe")));
   EXPECT_EQ(parameters[3], parameters[2]);
   EXPECT_EQ(losses[3], losses[2]);
+}
+
+// Worlds of workers of any speed, whose first iterations fail: a slow worker fetches the parameters
+// where one ended when the others are in the next one already. `is_broken`: losses are no numbers.
+void expect_all_alike(int failing,
+                      const std::function<bool(const LbfgsCoordinator& leader)>& is_broken) {
+  for (std::uint64_t number = 0; number < 50; ++number) {
+    const std::uint64_t seed = test::seed(4582000 + number);
+    const LogisticProblem problem(seed, 50, kParameters);
+    VirtualLbfgs* running = nullptr;
+    PortionTraining training = training_of(problem, failing + 3);
+    training.computes = drawn_speeds(seed);
+    training.sums = [&](std::span<const double> w, std::int64_t begin, std::int64_t end) {
+      auto sums = problem.sums(w, begin, end);
+      if (is_broken(*running->leader().member.coordinator()))
+        sums.loss = std::numeric_limits<double>::quiet_NaN();
+      return sums;
+    };
+    VirtualLbfgs world(shape_for(problem), 3, 2, Vector(kParameters, 0.1), training, seed);
+    running = &world;
+    ASSERT_TRUE(world.run()) << "seed " << seed;
+    const LbfgsWorker& leader = world.leader();
+    Vector before = leader.first;
+    for (int i = 0; i < failing + 3; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      EXPECT_EQ(leader.failures[at].empty(), i >= failing) << "seed " << seed;
+      EXPECT_EQ(leader.path.parameters[at] == before, i < failing) << "seed " << seed;
+      before = leader.path.parameters[at];
+    }
+    for (const auto& [own, worker] : world.workers) {
+      EXPECT_EQ(worker->path.parameters, leader.path.parameters) << "seed " << seed << ", " << own;
+      EXPECT_EQ(worker->failures, leader.failures) << "seed " << seed << ", worker " << own;
+    }
+  }
+}
+
+TEST(LbfgsIterations, WorkersOfAnySpeedGoOnAfterFirstLossesThatAreNoNumbers) {
+  expect_all_alike(2, [](const auto& leader) { return leader.evaluations() <= 2; });
+}
+
+TEST(LbfgsIterations, WorkersOfAnySpeedGoOnAfterAFirstSearchThatFails) {
+  expect_all_alike(
+      1, [](const auto& leader) { return leader.iterations() == 0 && leader.evaluations() > 1; });
 }
 
 TEST(LbfgsIterations, AtTheEndNothingIsDone) {
