@@ -13,6 +13,8 @@ struct alignas(64) Board::Slot {
   std::uint64_t fingerprint;
   std::array<std::byte, kLongestInput> input;
   alignas(64) std::array<std::atomic<std::uint64_t>, 4> counters;
+  // The part with this rank's number: who has taken it in which operation (part_word).
+  alignas(64) std::atomic<std::uint64_t> part;
 };
 
 struct Board::Page {
@@ -22,6 +24,26 @@ struct Board::Page {
   alignas(64) transport::WriteUnderWay write_under_way;
   std::array<Slot, 2> slots;
 };
+
+namespace {
+
+// The bytes of each input that are summed up at a time. Whole elements, however many ranks.
+std::size_t longest_sum(int ranks) {
+  constexpr std::size_t kLongestElement = 8;
+  const std::size_t each = Board::kLongestInputs / static_cast<std::size_t>(ranks);
+  return std::clamp(each / kLongestElement * kLongestElement, kLongestElement,
+                    Board::kLongestInput);
+}
+
+// Words of earlier operations need no reset: they have other numbers.
+constexpr int kRankBits = 20;
+
+std::uint64_t part_word(std::uint64_t sequence, int rank, bool is_done) {
+  const std::uint64_t state = is_done ? 2 : 1;
+  return (sequence << (kRankBits + 2)) | (state << kRankBits) | static_cast<std::uint64_t>(rank);
+}
+
+}  // namespace
 
 std::size_t Board::page_bytes() {
   return sizeof(Page);
@@ -36,9 +58,7 @@ void Board::initialize(MutableBytes page, const transport::RemoteMemory& door) {
 }
 
 Board::Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages)
-    : rank_(rank),
-      pages_(std::move(pages)),
-      tree_sum_(ranks(), std::min(kLongestInput, kLongestInputs / pages_.size())) {
+    : rank_(rank), pages_(std::move(pages)), tree_sum_(ranks(), longest_sum(ranks())) {
   for (int r = 0; r < ranks(); ++r) {
     doors_.push_back(page(r).door);
     reaches_all_ = reaches_all_ && (r == rank || transport::can_reach(doors_.back()));
@@ -84,11 +104,42 @@ Bytes Board::posted(int rank, std::uint64_t sequence) const {
   return slot(rank, sequence).input;
 }
 
-void Board::sum(std::uint64_t sequence, ReduceOp op, Buffer target, double factor) {
-  inputs_.clear();
-  for (int rank = 0; rank < ranks(); ++rank)
-    inputs_.push_back({slot(rank, sequence).input.data(), target.count, target.dtype});
-  tree_sum_(op, inputs_, target, factor);
+MutableBytes Board::post_of(int rank, std::uint64_t sequence) const {
+  return slot(rank, sequence).input;
+}
+
+void Board::sum(std::uint64_t sequence, ReduceOp op, std::size_t first, Buffer target,
+                double factor) {
+  const std::size_t element = size_of(target.dtype), longest = longest_sum(ranks()) / element;
+  for (std::size_t at = 0; at < target.count; at += longest) {
+    const std::size_t count = std::min(longest, target.count - at);
+    inputs_.clear();
+    for (int rank = 0; rank < ranks(); ++rank)
+      inputs_.push_back(
+          {slot(rank, sequence).input.data() + (first + at) * element, count, target.dtype});
+    tree_sum_(op, inputs_, {target.data + at * element, count, target.dtype}, factor);
+  }
+}
+
+bool Board::take_part(std::uint64_t sequence, int part) {
+  auto& word = slot(part, sequence).part;
+  std::uint64_t before = word.load(std::memory_order_relaxed);
+  return before < part_word(sequence, 0, false) &&
+         word.compare_exchange_strong(before, part_word(sequence, rank_, false));
+}
+
+void Board::end_part(std::uint64_t sequence, int part) {
+  slot(part, sequence).part.store(part_word(sequence, rank_, true), std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // as for a post
+  may_be_awaited_ = true;
+  behind_ = -1;
+}
+
+Board::Part Board::part(std::uint64_t sequence, int part) const {
+  const std::uint64_t word = slot(part, sequence).part.load(std::memory_order_acquire);
+  if (word < part_word(sequence, 0, false)) return {};
+  return {.rank = static_cast<int>(word & ((1 << kRankBits) - 1)),
+          .is_done = word >= part_word(sequence, 0, true)};
 }
 
 void Board::count(std::uint64_t sequence, Counter counter, std::uint64_t value, int counting) {

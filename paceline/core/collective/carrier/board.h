@@ -4,7 +4,8 @@
 // and its input or the place of that. When all have posted the same call, every rank knows that all
 // are bound to carry it out. Of short inputs each rank sums up all for itself (sum), the
 // shared-memory form of a `direct` all_reduce (docs/algorithms/direct.md) in which every rank owns
-// all chunks; long ones are a SharedReduction, whose ranks count their progress on the board.
+// all chunks. Where many ranks make that too much, some of them do it (posted_sum.h). Long inputs
+// are a SharedReduction, whose ranks count their progress on the board.
 //
 // Two slots take turns. A rank that posts operation k+2 has ended k+1, so every rank has begun k+1
 // and therefore ended k: no rank reads any more the slot that it writes over.
@@ -26,12 +27,11 @@ namespace paceline::collective {
 
 class Board {
  public:
-  // Longer inputs travel as messages: here every rank reads all of all inputs.
-  static constexpr std::size_t kLongestInput = 4 << 10;
-  static constexpr std::size_t kLongestInputs = 64 << 10;  // of all ranks
-  static bool takes(std::size_t input_bytes, int ranks) {
-    return input_bytes <= kLongestInput &&
-           input_bytes * static_cast<std::size_t>(ranks) <= kLongestInputs;
+  static constexpr std::size_t kLongestInput = 4 << 10;    // that lies in a post
+  static constexpr std::size_t kLongestInputs = 64 << 10;  // of all ranks, that each one reads
+  static bool holds(std::size_t input_bytes) { return input_bytes <= kLongestInput; }
+  static bool each_sums_up(std::size_t input_bytes, int ranks) {
+    return holds(input_bytes) && input_bytes * static_cast<std::size_t>(ranks) <= kLongestInputs;
   }
 
   static std::size_t page_bytes();  // of each rank's page
@@ -43,6 +43,7 @@ class Board {
   // All ranks' pages, by rank. REQUIRES: each is_page, and new.
   Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages);
 
+  int rank() const { return rank_; }
   int ranks() const { return static_cast<int>(pages_.size()); }
 
   // Takes part in operation `sequence` of the group. REQUIRES: input.size() <= kLongestInput.
@@ -55,8 +56,22 @@ class Board {
   State state(std::uint64_t sequence, std::uint64_t fingerprint) const;
   bool has_posted(int rank, std::uint64_t sequence) const;
 
-  // The sum of all ranks' inputs of an operation that is all_equal, times `factor`.
-  void sum(std::uint64_t sequence, ReduceOp op, Buffer target, double factor);
+  // The bytes of a post that is there. Others may read this rank's.
+  MutableBytes post_of(int rank, std::uint64_t sequence) const;
+
+  // The sum of all ranks' inputs of an operation that is all_equal, from element `first` on, times
+  // `factor`. The target may be one of the inputs.
+  void sum(std::uint64_t sequence, ReduceOp op, std::size_t first, Buffer target, double factor);
+
+  // Parts of an operation that is all_equal, which whoever comes first takes. As many as ranks at
+  // most. A rank that has taken a part says so once more when it has done it.
+  bool take_part(std::uint64_t sequence, int part);
+  void end_part(std::uint64_t sequence, int part);
+  struct Part {
+    int rank = -1;  // that has taken it; -1: nobody
+    bool is_done = false;
+  };
+  Part part(std::uint64_t sequence, int part) const;
 
   // Counts the progress of the ranks in an operation that is all_equal, each from zero.
   enum class Counter : std::uint8_t { staged, reduced, taken, found };

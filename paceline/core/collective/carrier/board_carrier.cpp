@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "paceline/core/base/log.h"
+#include "paceline/core/collective/carrier/posted_sum.h"
 
 namespace paceline::collective {
 namespace {
@@ -198,18 +199,25 @@ Result<> BoardCarrier::begin(std::uint64_t sequence, Request& request) {
   int awaiting = members_.size();
   if (request.route == Route::direct) {
     if (auto posted = post_on_device(request); !posted) return posted;
-  } else if (Board::takes(bytes_of(request.call), members_.size())) {
+  } else if (Board::holds(bytes_of(request.call))) {
     board_->post(sequence, request.fingerprint, request.input.bytes());
+    // This rank sums up what nobody else does, and wakes the others then.
+    if (!Board::each_sums_up(bytes_of(request.call), members_.size()) && all_have_posted())
+      awaiting = 0;
   } else {
     const SharedReduction::Offer where = offer(request);
     board_->post(sequence, request.fingerprint, std::as_bytes(std::span(&where, 1)));
-    const bool all_equal = board_->may_be_awaited() &&
-                           board_->state(sequence, request.fingerprint) == Board::State::all_equal;
-    if (all_equal && SharedReduction::is_for_owners(*board_, sequence))
+    if (all_have_posted() && SharedReduction::is_for_owners(*board_, sequence))
       awaiting = members_.owners();
   }
   wake(awaiting);
   return Done{};
+}
+
+// The same call, this rank as the last one.
+bool BoardCarrier::all_have_posted() const {
+  return board_->may_be_awaited() &&
+         board_->state(sequence_, request_->fingerprint) == Board::State::all_equal;
 }
 
 // A rank that cannot lend its memory posts what no other rank does, so that all leave.
@@ -230,7 +238,16 @@ void BoardCarrier::sum_short() {
   const Request& request = *request_;
   if (request.output.count == 0) return;
   const double factor = request.call.op == ReduceOp::average ? 1.0 / members_.size() : 1.0;
-  board_->sum(sequence_, request.call.op, request.output, factor);
+  board_->sum(sequence_, request.call.op, 0, request.output, factor);
+}
+
+Progress BoardCarrier::sum_posted() {
+  PostedSum sum(*board_, members_.owners(), sequence_, *request_);
+  Progress progress = sum.advance();
+  if (progress != Progress::moved) return progress;
+  wake(members_.size());
+  progress = sum.advance();
+  return progress == Progress::soon ? Progress::moved : progress;
 }
 
 Result<Progress> BoardCarrier::advance() {
@@ -242,10 +259,11 @@ Result<Progress> BoardCarrier::advance() {
       case Board::State::all_equal: break;
     }
     if (request.route == Route::direct) return advance_on_devices();
-    if (Board::takes(bytes_of(request.call), members_.size())) {
+    if (Board::each_sums_up(bytes_of(request.call), members_.size())) {
       sum_short();
       return Progress::done;
     }
+    if (Board::holds(bytes_of(request.call))) return sum_posted();
     reduction_.emplace(*board_, members_, sequence_, request, stage_, read_);
     if (reduction_->is_impossible()) {
       leave_operation();
@@ -301,7 +319,13 @@ void BoardCarrier::tell_obstacle(const std::string& why) {
 
 Awaited BoardCarrier::awaited() const {
   if (on_devices_) return {.ranks = on_devices_->awaited()};
-  return {.ranks = reduction_ ? reduction_->awaited() : std::vector<int>{}};
+  if (reduction_) return {.ranks = reduction_->awaited()};
+  const Request& request = *request_;
+  const bool has_owners = request.route == Route::board && Board::holds(bytes_of(request.call)) &&
+                          !Board::each_sums_up(bytes_of(request.call), members_.size());
+  if (!has_owners || board_->state(sequence_, request.fingerprint) != Board::State::all_equal)
+    return {};
+  return {.ranks = PostedSum::awaited(*board_, members_.owners(), sequence_)};
 }
 
 }  // namespace paceline::collective

@@ -75,7 +75,9 @@ class BoardCarrier final : public PostingCarrier {
   void tell_withheld(const std::vector<int>& ranks);
   SharedReduction::Offer offer(const Request& request);
   std::uint64_t reachable(Bytes buffer) const;
+  bool all_have_posted() const;
   void sum_short();
+  Progress sum_posted();
   Result<> post_on_device(Request& request);
   Result<Progress> advance_on_devices();
   void wake(int ranks);  // the first ones

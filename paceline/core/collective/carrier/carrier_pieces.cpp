@@ -86,7 +86,7 @@ std::vector<StagedPiece> pieces_of(const Request& request, int rank, int owners,
   const Call& call = request.call;
   if (bytes_of(call) <= piece_bytes || !may_be_cut(request) || !request.plan) return {};
   if (request.route == Route::programs) return pieces_of_program(request, rank, piece_bytes);
-  if (request.route == Route::board && !Board::takes(bytes_of(call), ranks_of(request)))
+  if (request.route == Route::board && !Board::holds(bytes_of(call)))
     return SharedReduction::stripes(call.count, call.dtype, owners, piece_bytes);
   return {};
 }

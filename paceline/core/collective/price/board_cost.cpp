@@ -40,10 +40,12 @@ double board_cost(std::size_t bytes, int owners, const topology::Topology& topol
   const double alpha = alpha_of(topology, profile), wake = wake_of(topology, profile);
   const double length = static_cast<double>(bytes);
   const double comings = 2 * (turns * alpha / 2 + wake);
-  if (Board::takes(bytes, topology.ranks()))
+  if (Board::each_sums_up(bytes, topology.ranks()))
     return comings + turns * ranks * std::max(length, kPostLine) * profile.gamma;
   const double chunk = std::max(length / owners, kPostLine);
   const double owned = std::max(1.0, turns * owners / ranks);  // chunks that one core sums up
+  if (Board::holds(bytes))
+    return comings + alpha + wake + (owned * ranks * chunk + turns * length) * profile.gamma;
   return comings + alpha + wake + owned * ranks * chunk * (profile.gamma + profile.store);
 }
 

@@ -10,9 +10,9 @@
 namespace paceline::collective {
 
 // Seconds until the last rank has the sum. Each rank comes to the board twice: to post, and when
-// the others have. Of short inputs it then sums up all for itself; of long ones `owners` ranks sum
-// up a chunk each where all inputs lie, and write the sum where all outputs lie. REQUIRES: all
-// ranks are on one host and share memory.
+// the others have. Of short inputs it then sums up all for itself; of others `owners` ranks sum up
+// a chunk each where all inputs lie, and write the sum where all outputs lie, or where all take it.
+// REQUIRES: all ranks are on one host and share memory.
 double board_cost(std::size_t bytes, int owners, const topology::Topology& topology,
                   const topology::Profile& profile);
 

@@ -1,0 +1,45 @@
+// PostedSum: an all_reduce whose inputs lie in the posts of a board, among so many ranks that it
+// would be too much if each read all of them.
+//
+// Whoever sees first that all have posted takes a chunk of the elements, as on several processors
+// several ranks do at a time, sums it up by the balanced tree in rank order, and leaves the sum in
+// its post, over its own input: nobody else reads these elements there. All take the sums from
+// there. So nobody waits for a rank that has still to get its turn on a processor; and no rank waits
+// until all have taken the sums: a post is written over two operations later, and then all ranks
+// have ended this one (board.h).
+#pragma once
+
+#include <vector>
+
+#include "paceline/core/collective/call/request.h"
+#include "paceline/core/collective/carrier/board.h"
+#include "paceline/core/collective/carrier/carrier.h"
+
+namespace paceline::collective {
+
+// It has no state of its own, so that it may be made for each step. THREAD: reactor's driver only.
+class PostedSum {
+ public:
+  // All have posted their inputs for operation `sequence`, and this rank the one of `request`. The
+  // elements are cut into `chunks`. `board` and `request` outlive it.
+  PostedSum(Board& board, int chunks, std::uint64_t sequence, const Request& request);
+
+  // Does what can be done now: soon, moved (the last sum is there, and others may sleep) or done.
+  Progress advance();
+  // The other ranks that have taken chunks whose sums are missing.
+  static std::vector<int> awaited(const Board& board, int chunks, std::uint64_t sequence);
+
+ private:
+  std::size_t begin_of(int chunk) const;
+  Buffer chunk_at(int rank, int chunk) const;  // in its post
+  bool all_are_done() const;
+  bool sum_up_what_is_left();  // whether that has ended the last chunk
+  void take_sums() const;
+
+  Board& board_;
+  const std::uint64_t sequence_;
+  const Request& request_;
+  const int chunks_;
+};
+
+}  // namespace paceline::collective
