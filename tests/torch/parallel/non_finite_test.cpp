@@ -1,5 +1,6 @@
 // A batch whose loss is NaN on one rank, under DataParallelOptions::non_finite: the law of what
 // becomes of it, for every setting of a training.
+#include <deque>
 #include <limits>
 
 #include "paceline/core/server/server.h"
@@ -113,7 +114,7 @@ struct Outcome {
   std::vector<std::string> digests;  // by rank: of what all stand for
   std::vector<std::string> own;      // by rank: of its replica, and of its optimizer's step count
   std::vector<std::string> texts;    // by rank: of the error in the bad step; empty: none
-  std::vector<bool> is_finite;
+  std::deque<bool> is_finite;        // by rank: bits of a vector would be one word for all ranks
 };
 
 // Makes five good steps, and a bad one behind the third, if it is asked for.
@@ -201,7 +202,7 @@ Outcome outcome_of(const NanCell& cell, const std::string& non_finite) {
   given.options.non_finite = non_finite;
   const auto ranks = static_cast<std::size_t>(cell.ranks);
   Outcome outcome{std::vector<std::string>(ranks), std::vector<std::string>(ranks),
-                  std::vector<std::string>(ranks), std::vector<bool>(ranks)};
+                  std::vector<std::string>(ranks), std::deque<bool>(ranks)};
   run_ranks(cell.ranks, {.servers = cell.servers}, [&](Job& job) {
     if (job.role() == Role::server) return serve(job);
     Program(given, job, !non_finite.empty(), outcome);
@@ -257,7 +258,7 @@ TEST(NonFinite, ARobustRuleBearsTheRank) {
   for (const char* non_finite : {"skip", "throw"}) {
     NanCell cell{"robust", with_buckets({.synchrony = "robust:rule=median"}), Ending::step, "", 3};
     Outcome outcome{std::vector<std::string>(3), std::vector<std::string>(3),
-                    std::vector<std::string>(3), std::vector<bool>(3)};
+                    std::vector<std::string>(3), std::deque<bool>(3)};
     cell.options.non_finite = non_finite;
     SameEverywhere same;
     run_ranks(3, [&](Job& job) {
