@@ -36,11 +36,12 @@ std::size_t longest_sum(int ranks) {
 }
 
 // Words of earlier operations need no reset: they have other numbers.
-constexpr int kRankBits = 20;
+constexpr int kPartRankBits = 20;
 
 std::uint64_t part_word(std::uint64_t sequence, int rank, bool is_done) {
   const std::uint64_t state = is_done ? 2 : 1;
-  return (sequence << (kRankBits + 2)) | (state << kRankBits) | static_cast<std::uint64_t>(rank);
+  return (sequence << (kPartRankBits + 2)) | (state << kPartRankBits) |
+         static_cast<std::uint64_t>(rank);
 }
 
 }  // namespace
@@ -138,7 +139,7 @@ void Board::end_part(std::uint64_t sequence, int part) {
 Board::Part Board::part(std::uint64_t sequence, int part) const {
   const std::uint64_t word = slot(part, sequence).part.load(std::memory_order_acquire);
   if (word < part_word(sequence, 0, false)) return {};
-  return {.rank = static_cast<int>(word & ((1 << kRankBits) - 1)),
+  return {.rank = static_cast<int>(word & ((1 << kPartRankBits) - 1)),
           .is_done = word >= part_word(sequence, 0, true)};
 }
 

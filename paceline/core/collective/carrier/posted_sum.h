@@ -1,12 +1,12 @@
 // PostedSum: an all_reduce whose inputs lie in the posts of a board, among so many ranks that it
 // would be too much if each read all of them.
 //
-// Whoever sees first that all have posted takes a chunk of the elements, as on several processors
-// several ranks do at a time, sums it up by the balanced tree in rank order, and leaves the sum in
-// its post, over its own input: nobody else reads these elements there. All take the sums from
-// there. So nobody waits for a rank that has still to get its turn on a processor; and no rank waits
-// until all have taken the sums: a post is written over two operations later, and then all ranks
-// have ended this one (board.h).
+// The ranks that see first that all have posted take a chunk of the elements each, until none is
+// left. They sum it up by the balanced tree in rank order, and leave the sum in their posts, over
+// their own inputs: nobody else reads these elements there. All take the sums from there. So nobody
+// waits for a rank that has still to get its turn on a processor; and no rank waits until all have
+// taken the sums: a post is written over two operations later, and then all ranks have ended this
+// one (board.h).
 #pragma once
 
 #include <vector>

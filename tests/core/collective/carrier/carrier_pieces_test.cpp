@@ -376,7 +376,7 @@ TEST(StagedPieces, NobodyUsesTheBuffersOfACallThatFailed) {
         failure_of([&] { work.wait(Deadline::in(1ms)); });
         device.work_off();
       }
-      // Whoever drives waits for the copies, and abort() may drive.
+      // The thread that drives waits for the copies, and abort() may drive.
       const std::jthread later([&device] {
         const Deadline moment = Deadline::in(100ms);
         while (!moment.passed()) std::this_thread::yield();
