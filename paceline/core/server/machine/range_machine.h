@@ -127,8 +127,7 @@ class RangeMachine {
   void ask(int from, const Packet& packet);
   Packet missing_for(int from, const Packet& question) const;
   Packet lacking_entries() const;
-  template <typename Lacks>
-  Packet lacking(int from, Lack lack, const Lacks& lacks) const;
+  Packet lacking(int from, Lack lack, const std::function<bool(int)>& lacks) const;
   void let_quiesce(machine::Time now);  // those that have asked, and wakes them when all are quiet
   void send_quiet(int to);
 

@@ -55,8 +55,7 @@ Packet RangeMachine::lacking_entries() const {
   return packet;
 }
 
-template <typename Lacks>
-Packet RangeMachine::lacking(int from, Lack lack, const Lacks& lacks) const {
+Packet RangeMachine::lacking(int from, Lack lack, const std::function<bool(int)>& lacks) const {
   Packet packet{.kind = PacketKind::missing, .sequence = static_cast<std::uint64_t>(lack)};
   for (const auto& [member, sender] : senders_)
     if (member != from && lacks(member)) packet.members.push_back(member);
