@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "paceline/core/job/use_devices.h"
@@ -118,8 +119,9 @@ std::vector<Training> trainings() {
   for (const char* schedule : {"barrier", "buckets", "wait_free", "merged", "priority", "general"})
     all.push_back({.name = schedule, .options = {.schedule = schedule}, .model = small_mlp});
   for (const char* codec :
-       {"fp16:min_compress_bytes=0", "int8:min_compress_bytes=0",
-        "top_k:ratio=0.2,min_compress_bytes=0", "power_sgd:rank=2,min_compress_bytes=0"})
+       {"fp16:min_compress_bytes=0", "bf16:min_compress_bytes=0", "bf16:min_compress_bytes=300",
+        "int8:min_compress_bytes=0", "top_k:ratio=0.2,min_compress_bytes=0",
+        "power_sgd:rank=2,min_compress_bytes=0"})
     all.push_back({.name = codec, .options = {.compression = codec}, .model = small_mlp});
   for (const char* synchrony : {"local_sgd:period=3", "gossip", "elastic"})
     all.push_back({.name = synchrony, .options = {.synchrony = synchrony}, .model = small_cnn});
@@ -148,10 +150,12 @@ std::vector<Training> trainings() {
   return all;
 }
 
-// Buckets that are encoded go by copies, whatever the rest does.
+// Buckets that are encoded go by copies, whatever the rest does, but for those that are cast.
 std::vector<Way> ways_of(const Training& training, int ranks) {
-  if (!training.options.compression.empty() && training.options.compression != "none")
-    return {Way::copies};
+  const std::string_view codec = training.options.compression;
+  if (codec.starts_with("fp16") || codec.starts_with("bf16"))
+    return {Way::copies, Way::staged, Way::direct};
+  if (!codec.empty() && codec != "none") return {Way::copies};
   return {ranks == 2 ? Way::copies : Way::staged, Way::direct};
 }
 
@@ -209,14 +213,15 @@ TEST(StagedTrainings, NeverWaitForTheDeviceByBlocking) {
   EXPECT_EQ(waits, 0);
 }
 
-TEST(StagedTrainings, SumBucketsBetweenDevicesThatReachEachOther) {
+// The kernels of five steps on two ranks.
+std::int64_t sums_between_devices(const std::string& compression) {
   std::atomic<std::int64_t> kernels = 0;
   run_ranks(2, [&](Job& job) {
     job::use_devices(job, doubled_devices());
     nn::Sequential model = small_mlp();
     model->to(place_of(true, job.rank()));
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
-    DataParallel parallel(*model, job);
+    DataParallel parallel(*model, job, {.compression = compression});
     const auto step = [&] {
       model->forward(at::ones({6, 12}).to(place_of(true, job.rank()))).square().mean().backward();
       parallel.step(optimizer);
@@ -229,7 +234,32 @@ TEST(StagedTrainings, SumBucketsBetweenDevicesThatReachEachOther) {
     if (job.rank() == 0) kernels = seen_by_double().reductions - before.reductions;
     job.world().barrier().wait();
   });
-  EXPECT_GE(kernels, 5);
+  return kernels;
+}
+
+TEST(StagedTrainings, SumBucketsBetweenDevicesThatReachEachOther) {
+  EXPECT_GE(sums_between_devices("none"), 5);
+  EXPECT_GE(sums_between_devices("bf16:min_compress_bytes=0"), 5) << "they are cast there";
+  EXPECT_EQ(sums_between_devices("int8:min_compress_bytes=0"), 0) << "they go through the host";
+}
+
+TEST(StagedTrainings, LeaveOutAStepWhoseMeanIsTooLargeForItsCodec) {
+  run_ranks(2, [&](Job& job) {
+    job::use_devices(job, doubled_devices());
+    const at::Device device = place_of(true, job.rank());
+    nn::Sequential model = small_mlp();
+    model->to(device);
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
+    DataParallel parallel(*model, job, {.compression = "fp16:min_compress_bytes=0"});
+    const auto digest_after_step = [&](double scale) {
+      (model->forward(at::ones({6, 12}).to(device)).square().mean() * scale).backward();
+      parallel.step(optimizer);
+      return sha256_of(model->parameters());
+    };
+    const std::string before = digest_after_step(1);
+    EXPECT_EQ(digest_after_step(job.rank() == 1 ? 1e12 : 1), before);
+    EXPECT_NE(digest_after_step(1), before);
+  });
 }
 
 // --- broadcasts --------------------------------------------------------

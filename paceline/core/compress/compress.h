@@ -12,6 +12,7 @@
 #include "paceline/core/compress/averaging/averaging.h"
 #include "paceline/core/compress/averaging/cast_average.h"
 #include "paceline/core/compress/averaging/fused.h"
+#include "paceline/core/compress/averaging/packed_cast.h"
 #include "paceline/core/compress/codecs/casts.h"
 #include "paceline/core/compress/codecs/ef_sign.h"
 #include "paceline/core/compress/codecs/one_bit.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/gradient/cast_buckets.h"
 #include "paceline/torch/gradient/scheduled_path.h"
 
 namespace paceline::gradient {
@@ -14,14 +15,15 @@ class DeviceMeans final : public Means {
  public:
   DeviceMeans(std::unique_ptr<Means> staged, ScheduledPath& path,
               const std::vector<replica::Parameter>& parameters)
-      : staged_(std::move(staged)), path_(path), parameters_(parameters) {}
+      : staged_(std::move(staged)), path_(path), casts_(path), parameters_(parameters) {}
 
   const GradientLayout& layout() const override { return staged_->layout(); }
 
   void send(std::size_t bucket, const GradientBuckets& buckets, double share) override {
     if (!stays_on_device(bucket)) return staged_->send(bucket, buckets, share);
     buckets.scale(bucket, share);
-    path_.path().load(static_cast<int>(bucket), buffer_of(buckets.on_device(bucket)));
+    if (casts_.takes(bucket)) casts_.load(bucket, buckets);
+    else path_.path().load(static_cast<int>(bucket), buffer_of(buckets.on_device(bucket)));
     const auto members = static_cast<int>(layout().groups[bucket].gradients.size());
     for (int place = 0; place < members; ++place) path_.path().ready(first_place(bucket) + place);
   }
@@ -31,12 +33,13 @@ class DeviceMeans final : public Means {
   bool wait(std::size_t bucket) override {
     if (!stays_on_device(bucket)) return staged_->wait(bucket);
     path_.path().wait(first_place(bucket));
-    return true;
+    return !casts_.takes(bucket) || casts_.are_finite(bucket);
   }
 
   void hand_out(std::size_t bucket, const GradientBuckets& buckets,
                 const std::vector<bool>& used) override {
     if (!stays_on_device(bucket)) return staged_->hand_out(bucket, buckets, used);
+    if (casts_.takes(bucket)) casts_.unpack(bucket, buckets);
     for (int index : layout().groups[bucket].gradients) {
       const auto i = static_cast<std::size_t>(index);
       if (used[i]) parameters_[i].tensor.mutable_grad() = buckets.slot(i);
@@ -48,13 +51,14 @@ class DeviceMeans final : public Means {
  private:
   bool stays_on_device(std::size_t bucket) const {
     const schedule::MessageGroup& group = layout().plan.groups[bucket];
-    return group.codec == schedule::kUncompressed && group.path == schedule::Path::all_to_all &&
-           !path_.schedule().sees_gradients();
+    return (group.codec == schedule::kUncompressed || casts_.takes(bucket)) &&
+           group.path == schedule::Path::all_to_all && !path_.schedule().sees_gradients();
   }
   int first_place(std::size_t bucket) const { return layout().plan.groups[bucket].begin; }
 
   const std::unique_ptr<Means> staged_;
   ScheduledPath& path_;
+  CastBuckets casts_;
   const std::vector<replica::Parameter>& parameters_;
 };
 

@@ -1,6 +1,7 @@
 // DeviceMeans: the means of gradients that lie on a device, where buckets travel from there as they
-// are: the group sums them between devices, by NCCL, or by staging them itself, whatever its ranks
-// can. A bucket that is encoded, or whose mean servers form, goes through the host (staged_means.h).
+// are, or cast to 16 bits (cast_buckets.h): the group sums them between devices, by NCCL, or by
+// staging them itself, whatever its ranks can. A bucket that is encoded otherwise, or whose mean
+// servers form, goes through the host (staged_means.h).
 //
 // Ranks decide each for itself, because a group carries calls of ranks with unlike memory.
 #pragma once

@@ -15,7 +15,8 @@ Method bf16() {
           .summary = "values in 16 bits with the range of f32",
           .reference = "Kalamkar et al., A Study of BFLOAT16 for Deep Learning Training, 2019",
           .settings = {},
-          .make = make};
+          .make = make,
+          .cast = Dtype::bf16};
 }
 
 }  // namespace paceline::compress::catalogue

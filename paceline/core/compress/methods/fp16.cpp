@@ -15,7 +15,8 @@ Method fp16() {
           .summary = "values in 16 bits of IEEE half precision",
           .reference = "Micikevicius et al., Mixed Precision Training, ICLR 2018",
           .settings = {},
-          .make = make};
+          .make = make,
+          .cast = Dtype::f16};
 }
 
 }  // namespace paceline::compress::catalogue

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct Method {
   // Its bytes and errors are those of whole tensors: schedules do not cut them into several
   // messages. A tensor's pieces would each have factors of their own, for example.
   bool needs_whole_tensors = false;
+  // All that the method does: values travel in this 16-bit type (packed_cast.h).
+  std::optional<Dtype> cast = {};
 };
 
 using Catalogue = std::vector<Method>;

@@ -120,6 +120,18 @@ std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, i
   return parts;
 }
 
+std::vector<CastRun> cast_runs_of(std::span<const PlacedPart> parts,
+                                  const compress::Compression& compression, std::size_t begin) {
+  std::vector<CastRun> runs;
+  for (const PlacedPart& one : parts) {
+    const bool is_whole = compression.leaves_whole(one.part, one.offer);
+    if (runs.empty() || runs.back().is_whole != is_whole) runs.push_back({begin, 0, is_whole});
+    runs.back().elements += one.part.elements();
+    begin += one.part.elements();
+  }
+  return runs;
+}
+
 std::unique_ptr<Averaging> averaging_of(std::span<const PlacedPart> parts,
                                         const compress::Compression& compression) {
   std::vector<Member> whole, coded;

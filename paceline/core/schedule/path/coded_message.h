@@ -30,6 +30,15 @@ struct PlacedPart {
 std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, int message,
                                  const MessageContext& place);
 
+// Neighbouring elements of a message that travel alike, where the compression only casts.
+struct CastRun {
+  std::size_t begin = 0, elements = 0;  // in the message's group
+  bool is_whole = false;                // they are not cast
+};
+// `begin`: of the message, in its group.
+std::vector<CastRun> cast_runs_of(std::span<const PlacedPart> parts,
+                                  const compress::Compression& compression, std::size_t begin);
+
 // The averaging of a message's elements. Each part is averaged by itself with its own offer, small
 // ones as `compression` says.
 std::unique_ptr<compress::Averaging> averaging_of(std::span<const PlacedPart> parts,

@@ -47,6 +47,7 @@ GradientPath::GradientPath(std::unique_ptr<MessageTransport> carriage, const Mod
       place_{carriage_->rank(), carriage_->ranks(), seed,
              std::make_shared<compress::SpareMemory>()},
       coded_(coded_of(dispatch_, model, place_)),
+      casts_(casts_of_groups()),
       works_(dispatch_.messages().size()),
       pending_(buffers_.size()),
       is_held_(static_cast<std::size_t>(carriage_->lanes())),
@@ -79,11 +80,31 @@ std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch
     coded.parts = parts_of(dispatch, model, m, place);
     coded.averaging = averaging_of(coded.parts, *compression);
     coded.compression = compression->text();
+    coded.cast = compression->method.cast;
+    const std::size_t begin = dispatch.messages()[static_cast<std::size_t>(m)].begin;
+    if (coded.cast) coded.runs = cast_runs_of(coded.parts, *compression, begin);
     for (const PlacedPart& one : coded.parts)
       if (compression->leaves_whole(one.part, one.offer))
         coded.whole_bytes += static_cast<double>(one.part.elements() * sizeof(float));
   }
   return all;
+}
+
+std::vector<std::optional<GradientPath::Cast>> GradientPath::casts_of_groups() const {
+  std::vector<std::optional<Cast>> casts(buffers_.size());
+  for (std::size_t m = 0; m < coded_.size(); ++m) {
+    if (!coded_[m].cast) continue;
+    auto& cast = casts[static_cast<std::size_t>(dispatch_.messages()[m].group)];
+    if (!cast) cast = Cast{.dtype = *coded_[m].cast};
+    cast->runs.insert(cast->runs.end(), coded_[m].runs.begin(), coded_[m].runs.end());
+  }
+  return casts;
+}
+
+std::size_t GradientPath::Cast::elements(bool whole) const {
+  std::size_t sum = 0;
+  for (const CastRun& run : runs) sum += run.is_whole == whole ? run.elements : 0;
+  return sum;
 }
 
 GradientPath::~GradientPath() {
@@ -111,6 +132,33 @@ void GradientPath::load(int group, const Buffer& gradients) {
   PACELINE_CHECK(!pending_[g], "group {} is under way: wait for it before its buffer is changed",
                  group);
   buffers_[g] = gradients;
+  for (std::size_t m = 0; m < coded_.size(); ++m)
+    if (dispatch_.messages()[m].group == group) coded_[m].packed.reset();
+}
+
+void GradientPath::load_packed(int group, const Buffer& whole, const Buffer& cast) {
+  const auto g = static_cast<std::size_t>(group);
+  const Cast& wanted = casts_[g].value();
+  PACELINE_CHECK(whole.dtype == Dtype::f32 && cast.dtype == wanted.dtype &&
+                     whole.count == wanted.elements(true) && cast.count == wanted.elements(false),
+                 "the packed gradients of group {} are {} x {} and {} x {}; they must be {} x f32 "
+                 "and {} x {}",
+                 group, whole.count, name_of(whole.dtype), cast.count, name_of(cast.dtype),
+                 wanted.elements(true), wanted.elements(false), name_of(wanted.dtype));
+  const std::lock_guard lock(mutex_);
+  PACELINE_CHECK(!pending_[g], "group {} is under way: wait for it before its buffer is changed",
+                 group);
+  Buffer rest[] = {cast, whole};  // by is_whole
+  for (std::size_t m = 0; m < coded_.size(); ++m) {
+    Coded& coded = coded_[m];
+    if (dispatch_.messages()[m].group != group) continue;
+    Buffer own[] = {rest[0], rest[1]};
+    for (Buffer& buffer : own) buffer.count = 0;
+    for (const CastRun& run : coded.runs) own[run.is_whole ? 1 : 0].count += run.elements;
+    for (const int kind : {0, 1}) rest[kind].data += own[kind].size_bytes();
+    if (coded.packed == nullptr) coded.packed = std::make_unique<compress::PackedCast>();
+    coded.packed->load(own[1], own[0]);
+  }
 }
 
 void GradientPath::ready(int place) {
@@ -289,8 +337,8 @@ void GradientPath::send(int message) {
 void GradientPath::encode(int message, const Buffer& elements) {
   const auto m = static_cast<std::size_t>(message);
   const double begin = thread_seconds();
-  auto first = coded_[m].averaging->begin({reinterpret_cast<float*>(elements.data), elements.count},
-                                          coded_[m].step++);
+  auto first = present_averaging(message).begin(
+      {reinterpret_cast<float*>(elements.data), elements.count}, coded_[m].step++);
   {
     const std::lock_guard lock(mutex_);
     is_held_[lane_of(message)] = true;
@@ -304,7 +352,7 @@ void GradientPath::encode(int message, const Buffer& elements) {
 
 void GradientPath::go_on(int message) {
   const double begin = thread_seconds();
-  auto next = coded_[static_cast<std::size_t>(message)].averaging->next();
+  auto next = present_averaging(message).next();
   const double seconds = thread_seconds() - begin;
   if (!next) return fail(std::make_exception_ptr(Error(next.error())));
   if (!*next) return decode(message, seconds);
@@ -345,7 +393,7 @@ void GradientPath::decode(int message, double taken) {
     const std::lock_guard lock(mutex_);
     window_.end(message);
   }
-  compress::Averaging& averaging = *coded_[m].averaging;
+  compress::Averaging& averaging = present_averaging(message);
   const bool overflowed = averaging.overflowed();
   auto finished = overflowed ? Result<>(Done{}) : averaging.finish();
   {

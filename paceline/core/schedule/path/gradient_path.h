@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "paceline/core/base/deadline.h"
+#include "paceline/core/compress/averaging/packed_cast.h"
 #include "paceline/core/compress/state/state_transfer.h"
 #include "paceline/core/schedule/path/coded_message.h"
 #include "paceline/core/schedule/path/dispatch.h"
@@ -61,6 +62,23 @@ class GradientPath {
   // REQUIRES: no gradient of the group is ready in this step.
   void load(int group, const Buffer& gradients);
 
+  // Where the codec of a group only casts, as fp16 and bf16 do.
+  struct Cast {
+    Dtype dtype = Dtype::f16;
+    std::vector<CastRun> runs = {};  // of the group's elements, in the order of its messages
+    std::size_t elements(bool whole) const;
+  };
+  // Nothing: the group has no such codec.
+  const std::optional<Cast>& cast_of(int group) const {
+    return casts_[static_cast<std::size_t>(group)];
+  }
+  // As load(), but the gradients were packed and cast before, for example where a device has them:
+  // `whole` are the elements of runs that are not cast, `cast` all others in the codec's type, one
+  // run after the other. Both lie in one memory, of any kind. The means replace them there; the
+  // caller looks whether they are finite, because take_overflow() does not know. Other ranks may
+  // use load(). REQUIRES: the group has a Cast.
+  void load_packed(int group, const Buffer& whole, const Buffer& cast);
+
   // The gradient at `place` of the send order is in its buffer, which belongs to the path from here
   // on until wait(place). Call it once a step, in any order. THREAD: any. THROWS Error, without a
   // thread of the path: what ended the communication.
@@ -97,7 +115,10 @@ class GradientPath {
     std::vector<PlacedPart> parts = {};
     std::string compression = {};
     double whole_bytes = 0;  // of parts that it leaves as they are
-    std::uint32_t step = 0;  // number of times it was sent
+    std::optional<Dtype> cast = {};
+    std::vector<CastRun> runs = {};                          // where it only casts
+    std::unique_ptr<compress::PackedCast> packed = nullptr;  // takes the averaging's place
+    std::uint32_t step = 0;                                  // number of times it was sent
   };
   struct Task {
     enum class Step : unsigned char { begin, transfer, go_on } step = Step::begin;
@@ -109,6 +130,11 @@ class GradientPath {
   void wait_in_order(std::size_t group);
   static std::vector<Coded> coded_of(const Dispatch& dispatch, const Model& model,
                                      const MessageContext& place);
+  std::vector<std::optional<Cast>> casts_of_groups() const;
+  compress::Averaging& present_averaging(int message) {
+    Coded& coded = coded_[static_cast<std::size_t>(message)];
+    return coded.packed != nullptr ? *coded.packed : *coded.averaging;
+  }
   std::vector<compress::LivePart> live_parts(std::span<const std::uint32_t> numbers);
   std::vector<std::size_t> elements_by(std::span<const std::uint32_t> numbers) const;
   void send_messages();
@@ -147,8 +173,9 @@ class GradientPath {
   std::unique_ptr<MessageTransport> carriage_;
 
   const MessageContext place_;
-  std::vector<Coded> coded_;  // one for each message
-  std::vector<Work> works_;   // by message; used by a path that starts messages at once
+  std::vector<Coded> coded_;                      // one for each message
+  const std::vector<std::optional<Cast>> casts_;  // by group
+  std::vector<Work> works_;  // by message; used by a path that starts messages at once
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,0 +1,39 @@
+// CastBuckets: where the codec of a bucket on a device only casts (fp16, bf16), the device packs and
+// casts its gradients, so that half the bytes leave it and come back. Ranks whose model lies on the
+// host cast there, to the same bits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "paceline/torch/gradient/gradient_buckets.h"
+#include "paceline/torch/gradient/scheduled_path.h"
+
+namespace paceline::gradient {
+
+// THREAD: one.
+class CastBuckets {
+ public:
+  // `path` outlives it.
+  explicit CastBuckets(ScheduledPath& path) : path_(path) {}
+
+  bool takes(std::size_t bucket) const;
+  // Packs the bucket and loads it into the path. REQUIRES, here and below: takes(bucket).
+  void load(std::size_t bucket, const GradientBuckets& buckets);
+  // Whether all means that have come back are finite. COST: waits for the device.
+  bool are_finite(std::size_t bucket) const;
+  // Writes the means into the bucket.
+  void unpack(std::size_t bucket, const GradientBuckets& buckets) const;
+
+ private:
+  struct Packed {
+    at::Tensor whole, cast;
+  };
+
+  ScheduledPath& path_;
+  std::vector<Packed> packed_;  // by bucket
+};
+
+}  // namespace paceline::gradient
