@@ -14,10 +14,11 @@ namespace paceline::collective {
 
 namespace {
 
-// A caller's stream that waits for the call goes on: a library that gives up may wait for all
-// streams of its device.
+// A caller's stream that waits for the call goes on before its library gives up, which may wait for
+// all streams of the device. Streams behind other calls go on when nobody uses the buffers any more.
 void release_stream(const Request& request) {
-  if (request.staged) request.staged->release();
+  const bool has_library = request.route == Route::engine || request.route == Route::offered;
+  if (request.staged && has_library) request.staged->release();
 }
 
 }  // namespace

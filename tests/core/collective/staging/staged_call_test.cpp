@@ -370,6 +370,34 @@ TEST(StagedCalls, NobodyUsesTheBuffersOfACallThatFailed) {
     memory.reset();  // a copy that came later would write where nothing is
     devices.device(0).finish(nullptr);
   });
+  EXPECT_EQ(devices.device(0).late_uses(), 0);
+}
+
+// What a stream is given behind a call may use its buffers anew.
+TEST(StagedCalls, StreamsBehindACallThatFailedGoOnWhenItsBuffersAreQuiet) {
+  LateDevices devices(test::seed(4401), 2);
+  run_with(devices, 2, {.transport = membership::DeviceTransport::staged}, [&](Job& job) {
+    LateDevice& device = devices.device(job.rank());
+    const OnDevice memory(device, 1000, nullptr, job.rank());
+    job.world().barrier().wait();
+    device.allow_copies_to_host(0);
+    const device::Stream stream = device.make_stream().value();
+    const Work work = job.world().all_reduce(memory.buffer());
+    work.order(stream);
+    std::atomic<bool> is_quiet = false, went_on_too_early = false;
+    device.give(stream, [&] { went_on_too_early = !is_quiet; });
+    {
+      const std::jthread later([&] {
+        for (const Deadline moment = Deadline::in(100ms); !moment.passed();) device.work_off();
+        is_quiet = true;
+        device.allow_copies_to_host(~std::uint64_t{0});
+      });
+      if (job.rank() == 1) job.world().abort("enough");
+      EXPECT_THAT(failure_of([&] { work.wait(); }).what, HasSubstr("enough"));
+    }
+    device.work_off();
+    EXPECT_FALSE(went_on_too_early);
+  });
 }
 
 // --- refusals ------------------------------------------------------------------------------------
