@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 
 #include "tests/support/reduce_on_host.h"
@@ -24,6 +25,7 @@ std::size_t whole_pages(std::size_t bytes) {
 using Aliases = std::map<const std::byte*, std::pair<std::byte*, std::size_t>>;
 std::mutex aliases_mutex;
 Aliases aliases;
+Aliases gone;  // by the address that streams have
 
 std::byte* found_in(const Aliases& memory, const std::byte* address) {
   auto found = memory.upper_bound(address);
@@ -58,15 +60,29 @@ DeviceMemory::DeviceMemory(LateDevice& device, std::size_t bytes) : device_(devi
   aliases[data_] = {alias_, bytes_};
 }
 
+// Empty pages take the place of those that streams may still use, until the device ends.
 DeviceMemory::~DeviceMemory() {
   {
     const std::lock_guard lock(device_.mutex_);
     device_.memory_.erase(data_);
     const std::lock_guard guard(aliases_mutex);
     aliases.erase(data_);
+    gone[alias_] = {alias_, whole_pages(bytes_)};
+    device_.gone_.emplace_back(alias_, whole_pages(bytes_));
+    static_cast<void>(::mmap(alias_, whole_pages(bytes_), PROT_READ | PROT_WRITE,
+                             MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   }
   ::munmap(data_, whole_pages(bytes_));
-  ::munmap(alias_, whole_pages(bytes_));
+}
+
+void LateDevice::note_use(const std::vector<const void*>& addresses) {
+  const std::lock_guard guard(aliases_mutex);
+  const auto is_gone = [](const void* address) {
+    const auto* const at = static_cast<const std::byte*>(address);
+    const auto found = gone.upper_bound(at);
+    return found != gone.begin() && at < std::prev(found)->first + std::prev(found)->second.second;
+  };
+  if (std::ranges::any_of(addresses, is_gone)) ++late_uses_;
 }
 
 std::byte* LateDevice::alias_of(const std::byte* address) {
@@ -139,7 +155,14 @@ LateDevice::LateDevice(std::uint64_t seed, std::string name) : name_(std::move(n
   std::memcpy(identity_.data(), name_.data(), std::min(name_.size(), identity_.size()));
 }
 
-LateDevice::~LateDevice() = default;
+LateDevice::~LateDevice() {
+  allocated_.clear();
+  const std::lock_guard guard(aliases_mutex);
+  for (const MutableBytes& memory : gone_) {
+    gone.erase(memory.data());
+    ::munmap(memory.data(), memory.size());
+  }
+}
 
 Result<> LateDevice::broken() const {
   if (broken_.empty()) return Done{};
@@ -237,7 +260,10 @@ Result<> LateDevice::reduce(const device::Reduction& reduction, device::Stream s
     all.outputs[k] = alias_of(static_cast<const std::byte*>(all.outputs[k]));
   }
   queues_[stream].works.push_back(
-      {.run = [all, dtype = reduction.dtype, step = device::step_of(reduction.op)] {
+      {.run = [this, all, dtype = reduction.dtype, step = device::step_of(reduction.op)] {
+        std::vector<const void*> used(all.inputs, all.inputs + all.ranks);
+        used.insert(used.end(), all.outputs, all.outputs + all.ranks);
+        note_use(used);
         reduce_on_host(dtype, step, all);
       }});
   return Done{};
@@ -262,7 +288,10 @@ Result<> LateDevice::copy(std::byte* to, const std::byte* from, std::size_t byte
   if (auto fine = broken(); !fine) return fine;
   std::byte* const target = alias_of(to);
   const std::byte* const source = alias_of(from);
-  Work work{.run = [=] { std::memcpy(target, source, bytes); }};
+  Work work{.run = [=, this] {
+    note_use({target, source});
+    std::memcpy(target, source, bytes);
+  }};
   if (source != from)
     work.may_run = [this, number = ++copies_to_host_] { return number <= copies_allowed_; };
   queues_[stream].works.push_back(std::move(work));

@@ -2,6 +2,9 @@
 // somebody asks for an event behind it, and then, after some looks that are drawn, no more than
 // that event needs. So an event, a hold or a record that is left out shows as a wrong element.
 //
+// Memory that is gone may still be read and written by streams that were given it before: that is
+// counted, and harms nobody.
+//
 // Its memory cannot be read or written at the addresses that callers know. Memory of the host, too,
 // may stand for the device's, for claims that know nothing of devices.
 #pragma once
@@ -86,6 +89,8 @@ class LateDevice final : public device::Device {
   int streams() const;                            // that exist, without the usual one
   int reductions() const { return reductions_; }  // that were given to streams
   int live_events() const { return *events_; }    // that exist
+  // The pieces of work of its streams that used memory of a device after that was gone.
+  int late_uses() const { return late_uses_; }
 
  private:
   friend class DeviceMemory;
@@ -104,6 +109,7 @@ class LateDevice final : public device::Device {
     std::vector<Work> works = {};
   };
   bool run_until(const Moment& moment);  // false: not yet. REQUIRES: the lock
+  void note_use(const std::vector<const void*>& addresses);
   static std::byte* alias_of(const std::byte* address);
   Result<> broken() const;
 
@@ -114,7 +120,8 @@ class LateDevice final : public device::Device {
   std::map<const std::byte*, std::pair<std::byte*, std::size_t>> memory_;  // alias and length
   std::map<const std::byte*, std::size_t> registered_;
   std::shared_ptr<std::atomic<int>> events_ = std::make_shared<std::atomic<int>>(0);
-  std::atomic<int> reductions_ = 0;
+  std::atomic<int> reductions_ = 0, late_uses_ = 0;
+  std::vector<MutableBytes> gone_;  // memory, at the addresses that streams have
   std::atomic<bool> is_eager_ = false;
   std::map<const std::byte*, std::unique_ptr<DeviceMemory>> allocated_;
   std::uintptr_t next_stream_ = 0;

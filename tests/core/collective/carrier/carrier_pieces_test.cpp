@@ -388,6 +388,7 @@ TEST(StagedPieces, NobodyUsesTheBuffersOfACallThatFailed) {
       memory.reset();  // a copy that came later would write where nothing is
       device.work_off();
     });
+    for (const int rank : {0, 1}) EXPECT_EQ(devices.device(rank).late_uses(), 0);
   }
 }
 

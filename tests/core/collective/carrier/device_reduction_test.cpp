@@ -250,6 +250,7 @@ TEST(DeviceReduction, NobodyUsesTheBuffersOfACallThatFailed) {
       for (int k = 1; k <= 3; ++k) device.finish(reinterpret_cast<device::Stream>(k));
       device.finish(stream);
     });
+    EXPECT_EQ(devices.device(0).late_uses(), 0);
   }
 }
 
