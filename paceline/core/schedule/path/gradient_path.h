@@ -62,7 +62,7 @@ class GradientPath {
   // REQUIRES: no gradient of the group is ready in this step.
   void load(int group, const Buffer& gradients);
 
-  // Where the codec of a group only casts, as fp16 and bf16 do.
+  // A group whose codec only casts, as fp16 and bf16 do.
   struct Cast {
     Dtype dtype = Dtype::f16;
     std::vector<CastRun> runs = {};  // of the group's elements, in the order of its messages
@@ -72,7 +72,7 @@ class GradientPath {
   const std::optional<Cast>& cast_of(int group) const {
     return casts_[static_cast<std::size_t>(group)];
   }
-  // As load(), but the gradients were packed and cast before, for example where a device has them:
+  // Does load() with gradients that were packed and cast before, for example on their device:
   // `whole` are the elements of runs that are not cast, `cast` all others in the codec's type, one
   // run after the other. Both lie in one memory, of any kind. The means replace them there; the
   // caller looks whether they are finite, because take_overflow() does not know. Other ranks may

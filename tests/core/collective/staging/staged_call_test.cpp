@@ -373,7 +373,7 @@ TEST(StagedCalls, NobodyUsesTheBuffersOfACallThatFailed) {
   EXPECT_EQ(devices.device(0).late_uses(), 0);
 }
 
-// What a stream is given behind a call may use its buffers anew.
+// Work that a stream is given behind a call may use the call's buffers anew.
 TEST(StagedCalls, StreamsBehindACallThatFailedGoOnWhenItsBuffersAreQuiet) {
   LateDevices devices(test::seed(4401), 2);
   run_with(devices, 2, {.transport = membership::DeviceTransport::staged}, [&](Job& job) {
