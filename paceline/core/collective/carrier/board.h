@@ -27,11 +27,14 @@ namespace paceline::collective {
 
 class Board {
  public:
-  static constexpr std::size_t kLongestInput = 4 << 10;    // that lies in a post
-  static constexpr std::size_t kLongestInputs = 64 << 10;  // of all ranks, that each one reads
+  static constexpr std::size_t kLongestInput = 4 << 10;  // that lies in a post
   static bool holds(std::size_t input_bytes) { return input_bytes <= kLongestInput; }
+  // Whether each rank sums up all inputs: it reads no more than kLongestInputs then, where a look at
+  // a post counts as kLook, which is how long the look takes.
+  static constexpr std::size_t kLongestInputs = 64 << 10, kLook = 2 << 10;
   static bool each_sums_up(std::size_t input_bytes, int ranks) {
-    return holds(input_bytes) && input_bytes * static_cast<std::size_t>(ranks) <= kLongestInputs;
+    const std::size_t looks = (input_bytes + kLook) * static_cast<std::size_t>(ranks);
+    return input_bytes == 0 || (holds(input_bytes) && looks <= kLongestInputs);
   }
 
   static std::size_t page_bytes();  // of each rank's page

@@ -202,8 +202,7 @@ Result<> BoardCarrier::begin(std::uint64_t sequence, Request& request) {
   } else if (Board::holds(bytes_of(request.call))) {
     board_->post(sequence, request.fingerprint, request.input.bytes());
     // This rank sums up what nobody else does, and wakes the others then.
-    if (!Board::each_sums_up(bytes_of(request.call), members_.size()) && all_have_posted())
-      awaiting = 0;
+    if (is_posted_sum() && all_have_posted()) awaiting = 0;
   } else {
     const SharedReduction::Offer where = offer(request);
     board_->post(sequence, request.fingerprint, std::as_bytes(std::span(&where, 1)));
@@ -241,6 +240,12 @@ void BoardCarrier::sum_short() {
   board_->sum(sequence_, request.call.op, 0, request.output, factor);
 }
 
+bool BoardCarrier::is_posted_sum() const {
+  const std::size_t bytes = bytes_of(request_->call);
+  return request_->route == Route::board && Board::holds(bytes) &&
+         !Board::each_sums_up(bytes, members_.size());
+}
+
 Progress BoardCarrier::sum_posted() {
   PostedSum sum(*board_, members_.owners(), sequence_, *request_);
   Progress progress = sum.advance();
@@ -253,6 +258,8 @@ Progress BoardCarrier::sum_posted() {
 Result<Progress> BoardCarrier::advance() {
   const Request& request = *request_;
   if (!reduction_) {
+    if (is_posted_sum() && PostedSum::is_over(*board_, members_.owners(), sequence_))
+      return sum_posted();
     switch (board_->state(sequence_, request.fingerprint)) {
       case Board::State::some_missing: return Progress::waiting;
       case Board::State::differs: leave_operation(); return Progress::by_messages;
@@ -263,7 +270,7 @@ Result<Progress> BoardCarrier::advance() {
       sum_short();
       return Progress::done;
     }
-    if (Board::holds(bytes_of(request.call))) return sum_posted();
+    if (is_posted_sum()) return sum_posted();
     reduction_.emplace(*board_, members_, sequence_, request, stage_, read_);
     if (reduction_->is_impossible()) {
       leave_operation();
@@ -320,10 +327,8 @@ void BoardCarrier::tell_obstacle(const std::string& why) {
 Awaited BoardCarrier::awaited() const {
   if (on_devices_) return {.ranks = on_devices_->awaited()};
   if (reduction_) return {.ranks = reduction_->awaited()};
-  const Request& request = *request_;
-  const bool has_owners = request.route == Route::board && Board::holds(bytes_of(request.call)) &&
-                          !Board::each_sums_up(bytes_of(request.call), members_.size());
-  if (!has_owners || board_->state(sequence_, request.fingerprint) != Board::State::all_equal)
+  if (!is_posted_sum() ||
+      board_->state(sequence_, request_->fingerprint) != Board::State::all_equal)
     return {};
   return {.ranks = PostedSum::awaited(*board_, members_.owners(), sequence_)};
 }

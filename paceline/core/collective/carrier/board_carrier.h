@@ -77,6 +77,7 @@ class BoardCarrier final : public PostingCarrier {
   std::uint64_t reachable(Bytes buffer) const;
   bool all_have_posted() const;
   void sum_short();
+  bool is_posted_sum() const;
   Progress sum_posted();
   Result<> post_on_device(Request& request);
   Result<Progress> advance_on_devices();

@@ -29,9 +29,9 @@ Buffer PostedSum::chunk_at(int rank, int chunk) const {
           request_.call.dtype};
 }
 
-bool PostedSum::all_are_done() const {
-  for (int chunk = 0; chunk < chunks_; ++chunk)
-    if (!board_.part(sequence_, chunk).is_done) return false;
+bool PostedSum::is_over(const Board& board, int chunks, std::uint64_t sequence) {
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    if (!board.part(sequence, chunk).is_done) return false;
   return true;
 }
 
@@ -47,7 +47,7 @@ bool PostedSum::sum_up_what_is_left() {
     board_.end_part(sequence_, chunk);
     has_summed = true;
   }
-  return has_summed && all_are_done();
+  return has_summed && is_over(board_, chunks_, sequence_);
 }
 
 void PostedSum::take_sums() const {
@@ -62,7 +62,7 @@ void PostedSum::take_sums() const {
 
 Progress PostedSum::advance() {
   if (sum_up_what_is_left()) return Progress::moved;
-  if (!all_are_done()) return Progress::soon;
+  if (!is_over(board_, chunks_, sequence_)) return Progress::soon;
   take_sums();
   return Progress::done;
 }

@@ -26,14 +26,15 @@ class PostedSum {
 
   // Does what can be done now: soon, moved (the last sum is there, and others may sleep) or done.
   Progress advance();
+  // Whether all sums are there, which says that all have posted the same call: one look.
+  static bool is_over(const Board& board, int chunks, std::uint64_t sequence);
   // The other ranks that have taken chunks whose sums are missing.
   static std::vector<int> awaited(const Board& board, int chunks, std::uint64_t sequence);
 
  private:
   std::size_t begin_of(int chunk) const;
   Buffer chunk_at(int rank, int chunk) const;  // in its post
-  bool all_are_done() const;
-  bool sum_up_what_is_left();  // whether that has ended the last chunk
+  bool sum_up_what_is_left();                  // whether that has ended the last chunk
   void take_sums() const;
 
   Board& board_;
