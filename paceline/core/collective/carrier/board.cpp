@@ -13,7 +13,7 @@ struct alignas(64) Board::Slot {
   std::uint64_t fingerprint;
   std::array<std::byte, kLongestInput> input;
   alignas(64) std::array<std::atomic<std::uint64_t>, 4> counters;
-  // The part with this rank's number: who has taken it in which operation (part_word).
+  // Of the part that has this rank's number: which rank has taken it, in which operation.
   alignas(64) std::atomic<std::uint64_t> part;
 };
 
@@ -35,7 +35,7 @@ std::size_t longest_sum(int ranks) {
                     Board::kLongestInput);
 }
 
-// Words of earlier operations need no reset: they have other numbers.
+// The state of a part. Those of earlier operations need no reset: they are less.
 constexpr int kPartRankBits = 20;
 
 std::uint64_t part_word(std::uint64_t sequence, int rank, bool is_done) {
@@ -101,16 +101,12 @@ Board::State Board::state(std::uint64_t sequence, std::uint64_t fingerprint) con
   return state;
 }
 
-Bytes Board::posted(int rank, std::uint64_t sequence) const {
+MutableBytes Board::posted(int rank, std::uint64_t sequence) const {
   return slot(rank, sequence).input;
 }
 
-MutableBytes Board::post_of(int rank, std::uint64_t sequence) const {
-  return slot(rank, sequence).input;
-}
-
-void Board::sum(std::uint64_t sequence, ReduceOp op, std::size_t first, Buffer target,
-                double factor) {
+void Board::sum(std::uint64_t sequence, ReduceOp op, std::size_t first, Buffer target) {
+  const double factor = op == ReduceOp::average ? 1.0 / ranks() : 1.0;
   const std::size_t element = size_of(target.dtype), longest = longest_sum(ranks()) / element;
   for (std::size_t at = 0; at < target.count; at += longest) {
     const std::size_t count = std::min(longest, target.count - at);

@@ -52,22 +52,19 @@ class Board {
   // Takes part in operation `sequence` of the group. REQUIRES: input.size() <= kLongestInput.
   void post(std::uint64_t sequence, std::uint64_t fingerprint, Bytes input);
   // The bytes that `rank` has posted for operation `sequence`, and bytes without meaning after
-  // them.
-  Bytes posted(int rank, std::uint64_t sequence) const;
+  // them. Other ranks may read those of this rank.
+  MutableBytes posted(int rank, std::uint64_t sequence) const;
 
   enum class State : std::uint8_t { some_missing, all_equal, differs };
   State state(std::uint64_t sequence, std::uint64_t fingerprint) const;
   bool has_posted(int rank, std::uint64_t sequence) const;
 
-  // The bytes of a post that is there. Others may read this rank's.
-  MutableBytes post_of(int rank, std::uint64_t sequence) const;
+  // Reduces all ranks' inputs of an operation that is all_equal, from element `first` on. The target
+  // may be one of the inputs.
+  void sum(std::uint64_t sequence, ReduceOp op, std::size_t first, Buffer target);
 
-  // The sum of all ranks' inputs of an operation that is all_equal, from element `first` on, times
-  // `factor`. The target may be one of the inputs.
-  void sum(std::uint64_t sequence, ReduceOp op, std::size_t first, Buffer target, double factor);
-
-  // Parts of an operation that is all_equal, which whoever comes first takes. As many as ranks at
-  // most. A rank that has taken a part says so once more when it has done it.
+  // The work of an operation that is all_equal may be cut into parts, no more than there are ranks.
+  // Each rank may take a part; false: another rank has it. The rank that took it tells its end.
   bool take_part(std::uint64_t sequence, int part);
   void end_part(std::uint64_t sequence, int part);
   struct Part {

@@ -195,14 +195,17 @@ SharedReduction::Offer BoardCarrier::offer(const Request& request) {
 Result<> BoardCarrier::begin(std::uint64_t sequence, Request& request) {
   sequence_ = sequence;
   request_ = &request;
+  const std::size_t bytes = bytes_of(request.call);
+  is_posted_sum_ = request.route == Route::board && Board::holds(bytes) &&
+                   !Board::each_sums_up(bytes, members_.size());
   if (board_->has_posted(members_.rank(), sequence)) return Done{};
   int awaiting = members_.size();
   if (request.route == Route::direct) {
     if (auto posted = post_on_device(request); !posted) return posted;
-  } else if (Board::holds(bytes_of(request.call))) {
+  } else if (Board::holds(bytes)) {
     board_->post(sequence, request.fingerprint, request.input.bytes());
     // This rank sums up what nobody else does, and wakes the others then.
-    if (is_posted_sum() && all_have_posted()) awaiting = 0;
+    if (is_posted_sum_ && all_have_posted()) awaiting = 0;
   } else {
     const SharedReduction::Offer where = offer(request);
     board_->post(sequence, request.fingerprint, std::as_bytes(std::span(&where, 1)));
@@ -236,14 +239,7 @@ Result<> BoardCarrier::received(int peer, const transport::FrameHeader& header, 
 void BoardCarrier::sum_short() {
   const Request& request = *request_;
   if (request.output.count == 0) return;
-  const double factor = request.call.op == ReduceOp::average ? 1.0 / members_.size() : 1.0;
-  board_->sum(sequence_, request.call.op, 0, request.output, factor);
-}
-
-bool BoardCarrier::is_posted_sum() const {
-  const std::size_t bytes = bytes_of(request_->call);
-  return request_->route == Route::board && Board::holds(bytes) &&
-         !Board::each_sums_up(bytes, members_.size());
+  board_->sum(sequence_, request.call.op, 0, request.output);
 }
 
 Progress BoardCarrier::sum_posted() {
@@ -258,7 +254,7 @@ Progress BoardCarrier::sum_posted() {
 Result<Progress> BoardCarrier::advance() {
   const Request& request = *request_;
   if (!reduction_) {
-    if (is_posted_sum() && PostedSum::is_over(*board_, members_.owners(), sequence_))
+    if (is_posted_sum_ && PostedSum::is_over(*board_, members_.owners(), sequence_))
       return sum_posted();
     switch (board_->state(sequence_, request.fingerprint)) {
       case Board::State::some_missing: return Progress::waiting;
@@ -266,11 +262,11 @@ Result<Progress> BoardCarrier::advance() {
       case Board::State::all_equal: break;
     }
     if (request.route == Route::direct) return advance_on_devices();
-    if (Board::each_sums_up(bytes_of(request.call), members_.size())) {
+    if (is_posted_sum_) return sum_posted();
+    if (Board::holds(bytes_of(request.call))) {
       sum_short();
       return Progress::done;
     }
-    if (is_posted_sum()) return sum_posted();
     reduction_.emplace(*board_, members_, sequence_, request, stage_, read_);
     if (reduction_->is_impossible()) {
       leave_operation();
@@ -327,8 +323,7 @@ void BoardCarrier::tell_obstacle(const std::string& why) {
 Awaited BoardCarrier::awaited() const {
   if (on_devices_) return {.ranks = on_devices_->awaited()};
   if (reduction_) return {.ranks = reduction_->awaited()};
-  if (!is_posted_sum() ||
-      board_->state(sequence_, request_->fingerprint) != Board::State::all_equal)
+  if (!is_posted_sum_ || board_->state(sequence_, request_->fingerprint) != Board::State::all_equal)
     return {};
   return {.ranks = PostedSum::awaited(*board_, members_.owners(), sequence_)};
 }

@@ -77,7 +77,6 @@ class BoardCarrier final : public PostingCarrier {
   std::uint64_t reachable(Bytes buffer) const;
   bool all_have_posted() const;
   void sum_short();
-  bool is_posted_sum() const;
   Progress sum_posted();
   Result<> post_on_device(Request& request);
   Result<Progress> advance_on_devices();
@@ -100,6 +99,7 @@ class BoardCarrier final : public PostingCarrier {
   // The call that was posted last.
   std::uint64_t sequence_ = 0;
   const Request* request_ = nullptr;
+  bool is_posted_sum_ = false;                   // asked at each look
   std::optional<SharedReduction> reduction_;     // under way
   std::optional<DeviceReduction> on_devices_;    // instead
   std::optional<transport::SharedRegion> lent_;  // its output

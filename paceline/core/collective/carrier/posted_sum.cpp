@@ -24,7 +24,7 @@ std::size_t PostedSum::begin_of(int chunk) const {
 
 Buffer PostedSum::chunk_at(int rank, int chunk) const {
   const std::size_t begin = begin_of(chunk);
-  std::byte* const post = board_.post_of(rank, sequence_).data();
+  std::byte* const post = board_.posted(rank, sequence_).data();
   return {post + begin * size_of(request_.call.dtype), begin_of(chunk + 1) - begin,
           request_.call.dtype};
 }
@@ -37,13 +37,11 @@ bool PostedSum::is_over(const Board& board, int chunks, std::uint64_t sequence) 
 
 // Ranks begin at different chunks, so that several of them seldom want the same one.
 bool PostedSum::sum_up_what_is_left() {
-  const ReduceOp op = request_.call.op;
-  const double factor = op == ReduceOp::average ? 1.0 / board_.ranks() : 1.0;
   bool has_summed = false;
   for (int i = 0; i < chunks_; ++i) {
     const int chunk = (board_.rank() + i) % chunks_;
     if (!board_.take_part(sequence_, chunk)) continue;
-    board_.sum(sequence_, op, begin_of(chunk), chunk_at(board_.rank(), chunk), factor);
+    board_.sum(sequence_, request_.call.op, begin_of(chunk), chunk_at(board_.rank(), chunk));
     board_.end_part(sequence_, chunk);
     has_summed = true;
   }

@@ -1,5 +1,5 @@
-// PostedSum: an all_reduce whose inputs lie in the posts of a board, among so many ranks that it
-// would be too much if each read all of them.
+// PostedSum: an all_reduce of short inputs, which lie in the posts of a board (board.h). Many ranks
+// would take too long if each of them read all posts; here one or a few ranks do.
 //
 // The ranks that see first that all have posted take a chunk of the elements each, until none is
 // left. They sum it up by the balanced tree in rank order, and leave the sum in their posts, over

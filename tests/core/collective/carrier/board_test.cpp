@@ -53,7 +53,7 @@ TEST(Board, SumsWhatAllHavePosted) {
     for (Board& board : boards) {
       ASSERT_EQ(board.state(1, 5), Board::State::all_equal);
       std::vector<float> got(kCount);
-      board.sum(1, ReduceOp::average, 0, buffer_of(got), 1.0 / ranks);
+      board.sum(1, ReduceOp::average, 0, buffer_of(got));
       EXPECT_EQ(got, wanted) << ranks << " ranks";
     }
   }
@@ -136,7 +136,7 @@ TEST(Board, ALaterPostOfTheSameOperationChangesNothing) {
   boards[1].post(1, 5, other);
   std::vector<std::byte> sum(8), wanted(8);
   ASSERT_EQ(boards[1].state(1, 5), Board::State::all_equal);
-  boards[1].sum(1, ReduceOp::sum, 0, {sum.data(), 8, Dtype::u8}, 1);
+  boards[1].sum(1, ReduceOp::sum, 0, {sum.data(), 8, Dtype::u8});
   reduce(ReduceOp::sum, Dtype::u8, first, other, wanted);
   EXPECT_EQ(sum, wanted);
 }
@@ -157,7 +157,7 @@ TEST(Board, RanksThatRunAheadNeverWriteOverWhatOthersStillRead) {
           std::vector<std::byte> sum(bytes), wanted = input_of(0, k, bytes);
           board.post(k, k * k, own);
           while (board.state(k, k * k) != Board::State::all_equal) std::this_thread::yield();
-          board.sum(k, ReduceOp::bxor, 0, {sum.data(), bytes, Dtype::u8}, 1);
+          board.sum(k, ReduceOp::bxor, 0, {sum.data(), bytes, Dtype::u8});
           for (int other = 1; other < kRanks; ++other)
             reduce(ReduceOp::bxor, Dtype::u8, wanted, input_of(other, k, bytes), wanted);
           if (sum != wanted) ++wrong;

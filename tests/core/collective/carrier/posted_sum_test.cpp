@@ -146,7 +146,7 @@ TEST(PostedSum, OfAChunkThatAnotherRankHasTakenIsAwaited) {
   EXPECT_THAT(world.awaited(1, 1), IsEmpty());
   for (const std::size_t rank : {3, 0, 2}) EXPECT_EQ(world.advance(rank, 1), Progress::soon);
   // Its 48 elements from 48 on.
-  slow.sum(1, ReduceOp::sum, 48, {slow.post_of(1, 1).data() + 192, 48, Dtype::f32}, 1);
+  slow.sum(1, ReduceOp::sum, 48, {slow.posted(1, 1).data() + 192, 48, Dtype::f32});
   slow.end_part(1, 1);
   for (const std::size_t rank : {3, 0, 1, 2}) {
     EXPECT_EQ(world.advance(rank, 1), Progress::done);
