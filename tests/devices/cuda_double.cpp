@@ -43,7 +43,7 @@ constexpr int kMostLooks = 3;
 thread_local c10::DeviceIndex current_device = 0;
 thread_local std::map<c10::DeviceIndex, c10::StreamId> current_streams;
 
-std::atomic<std::int64_t> late_copies{0}, waits{0}, allocations{0}, reductions{0};
+std::atomic<std::int64_t> late_copies{0}, waits{0}, allocations{0}, reductions{0}, copied{0};
 
 // --- memory --------------------------------------------------------------------------------------
 
@@ -325,6 +325,7 @@ at::Tensor copy_and_resize(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Scalar local_scalar(const at::Tensor& tensor) {
+  if (current_streams[tensor.device().index()] == 0) ++waits;
   const Opened opened;
   return on_cpu(tensor).item();
 }
@@ -496,6 +497,7 @@ class DoubledDevice final : public device::Device {
   }
   Result<> copy(std::byte* to, const std::byte* from, std::size_t bytes,
                 device::Stream stream) override {
+    copied += static_cast<std::int64_t>(bytes);
     Streams::all().give(id_of(stream), [=] {
       const Opened opened;
       std::memcpy(to, from, bytes);
@@ -559,7 +561,8 @@ SeenByDouble seen_by_double() {
   return {.late_copies = late_copies,
           .waits = waits,
           .allocations = allocations,
-          .reductions = reductions};
+          .reductions = reductions,
+          .copied = copied};
 }
 
 using CudaGuard = Guard;

@@ -19,9 +19,11 @@ inline constexpr int kDevices = 4;
 // Counts of this process so far.
 struct SeenByDouble {
   std::int64_t late_copies = 0;  // that ran later than they were given
-  std::int64_t waits = 0;        // of the host for the device, other than by asking an event
+  // Of the host for a stream that computes, or for a whole stream or event: other than by asking.
+  std::int64_t waits = 0;
   std::int64_t allocations = 0;  // of memory of the device
   std::int64_t reductions = 0;   // kernels of doubled_devices()
+  std::int64_t copied = 0;       // bytes, by doubled_devices(), either way
 };
 SeenByDouble seen_by_double();
 

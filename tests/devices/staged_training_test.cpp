@@ -66,14 +66,18 @@ enum class Way : std::uint8_t {
   direct,  // between devices
 };
 
+void use_devices(Job& job, Way way) {
+  if (way != Way::staged && way != Way::direct) return;
+  job::use_devices(job, doubled_devices(), /*all_buffers=*/false,
+                   way == Way::direct ? membership::DeviceTransport::automatic
+                                      : membership::DeviceTransport::staged);
+}
+
 Result train(const Training& training, int ranks, Way way) {
   Result result{.digests = std::vector<std::string>(static_cast<std::size_t>(ranks))};
   run_ranks(ranks, [&](Job& job) {
     const at::Device device = place_of(way != Way::cpu, job.rank());
-    if (way == Way::staged || way == Way::direct)
-      job::use_devices(job, doubled_devices(), /*all_buffers=*/false,
-                       way == Way::direct ? membership::DeviceTransport::automatic
-                                          : membership::DeviceTransport::staged);
+    use_devices(job, way);
     nn::Sequential model = training.model();
     draw_parameters(model);
     model->to(device);
@@ -123,6 +127,10 @@ std::vector<Training> trainings() {
         "int8:min_compress_bytes=0", "top_k:ratio=0.2,min_compress_bytes=0",
         "power_sgd:rank=2,min_compress_bytes=0"})
     all.push_back({.name = codec, .options = {.compression = codec}, .model = small_mlp});
+  for (const char* schedule : {"wait_free", "merged", "priority"})
+    all.push_back({.name = std::string("fp16_") + schedule,
+                   .options = {.schedule = schedule, .compression = "fp16:min_compress_bytes=0"},
+                   .model = small_mlp});
   for (const char* synchrony : {"local_sgd:period=3", "gossip", "elastic"})
     all.push_back({.name = synchrony, .options = {.synchrony = synchrony}, .model = small_cnn});
   all.push_back({.name = "small_buckets",
@@ -188,36 +196,12 @@ INSTANTIATE_TEST_SUITE_P(Of, StagedTraining, ::testing::ValuesIn(trainings()), [
 
 // --- what the device sees ------------------------------------------------------------------------
 
-TEST(StagedTrainings, NeverWaitForTheDeviceByBlocking) {
-  std::atomic<std::int64_t> late = 0, waits = 0;
+// Counts of five steps of two ranks, after the first ones: a group's first calls are staged in any
+// case, and the layout of buckets changes once.
+SeenByDouble seen_in_steps(Way way, const std::string& compression) {
+  SeenByDouble seen;
   run_ranks(2, [&](Job& job) {
-    nn::Sequential model = small_mlp();
-    model->to(place_of(true, job.rank()));
-    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
-    DataParallel parallel(*model, job);
-    const auto step = [&] {
-      model->forward(at::ones({6, 12}).to(place_of(true, job.rank()))).square().mean().backward();
-      parallel.step(optimizer);
-    };
-    step();
-    job.world().barrier().wait();
-    const SeenByDouble before = seen_by_double();
-    for (int i = 0; i < 5; ++i) step();
-    job.world().barrier().wait();
-    const SeenByDouble after = seen_by_double();
-    late += after.late_copies - before.late_copies;
-    waits += after.waits - before.waits;
-    job.world().barrier().wait();
-  });
-  EXPECT_GE(late, 2 * 5 * 2);  // of each rank and step one copy each way at least
-  EXPECT_EQ(waits, 0);
-}
-
-// The kernels of five steps on two ranks.
-std::int64_t sums_between_devices(const std::string& compression) {
-  std::atomic<std::int64_t> kernels = 0;
-  run_ranks(2, [&](Job& job) {
-    job::use_devices(job, doubled_devices());
+    use_devices(job, way);
     nn::Sequential model = small_mlp();
     model->to(place_of(true, job.rank()));
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
@@ -226,21 +210,48 @@ std::int64_t sums_between_devices(const std::string& compression) {
       model->forward(at::ones({6, 12}).to(place_of(true, job.rank()))).square().mean().backward();
       parallel.step(optimizer);
     };
-    step();  // the first call of a group is staged
+    for (int i = 0; i < 3; ++i) step();
     job.world().barrier().wait();
     const SeenByDouble before = seen_by_double();
+    job.world().barrier().wait();
     for (int i = 0; i < 5; ++i) step();
     job.world().barrier().wait();
-    if (job.rank() == 0) kernels = seen_by_double().reductions - before.reductions;
+    const SeenByDouble after = seen_by_double();
     job.world().barrier().wait();
+    if (job.rank() == 0)
+      seen = {.late_copies = after.late_copies - before.late_copies,
+              .waits = after.waits - before.waits,
+              .reductions = after.reductions - before.reductions,
+              .copied = after.copied - before.copied};
   });
-  return kernels;
+  return seen;
+}
+
+constexpr const char* kCast = "bf16:min_compress_bytes=0";
+
+TEST(StagedTrainings, NeverWaitForTheDeviceByBlocking) {
+  const SeenByDouble copies = seen_in_steps(Way::copies, "none");
+  EXPECT_GE(copies.late_copies, 2 * 5 * 2);  // of each rank and step one copy each way at least
+  EXPECT_EQ(copies.waits, 0);
+  for (const Way way : {Way::copies, Way::staged, Way::direct})
+    EXPECT_EQ(seen_in_steps(way, kCast).waits, 0) << "way " << static_cast<int>(way);
 }
 
 TEST(StagedTrainings, SumBucketsBetweenDevicesThatReachEachOther) {
-  EXPECT_GE(sums_between_devices("none"), 5);
-  EXPECT_GE(sums_between_devices("bf16:min_compress_bytes=0"), 5) << "they are cast there";
-  EXPECT_EQ(sums_between_devices("int8:min_compress_bytes=0"), 0) << "they go through the host";
+  EXPECT_GE(seen_in_steps(Way::direct, "none").reductions, 5);
+  EXPECT_GE(seen_in_steps(Way::direct, kCast).reductions, 5) << "they are cast there";
+  EXPECT_EQ(seen_in_steps(Way::direct, "int8:min_compress_bytes=0").reductions, 0)
+      << "they go through the host";
+}
+
+TEST(StagedTrainings, CopyHalfTheBytesOfWhatIsCast) {
+  const std::int64_t whole = seen_in_steps(Way::staged, "none").copied,
+                     cast = seen_in_steps(Way::staged, kCast).copied,
+                     few = seen_in_steps(Way::staged, "bf16:min_compress_bytes=1000").copied;
+  EXPECT_GT(whole, 0);
+  EXPECT_GE(cast, whole / 2);
+  EXPECT_LT(cast, few) << "short tensors travel whole";
+  EXPECT_LT(few, whole);
 }
 
 TEST(StagedTrainings, LeaveOutAStepWhoseMeanIsTooLargeForItsCodec) {

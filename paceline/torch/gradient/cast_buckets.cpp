@@ -1,10 +1,10 @@
 #include "paceline/torch/gradient/cast_buckets.h"
 
+#include <c10/core/StreamGuard.h>
 #include <torch/torch.h>
 
-#include <optional>
-
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/gradient/device_copies.h"
 
 namespace paceline::gradient {
 namespace {
@@ -45,6 +45,7 @@ void CastBuckets::load(std::size_t bucket, const GradientBuckets& buckets) {
   const int group = static_cast<int>(bucket);
   const Cast& cast = path_.path().cast_of(group).value();
   if (packed_.size() <= bucket) packed_.resize(bucket + 1);
+  if (!looking_) looking_ = own_stream(buckets.device());
   auto& [whole, rounded] = packed_[bucket];
   fit(whole, cast.elements(true), at::kFloat, buckets.device());
   fit(rounded, cast.elements(false), scalar_type_of(cast.dtype), buckets.device());
@@ -55,6 +56,7 @@ void CastBuckets::load(std::size_t bucket, const GradientBuckets& buckets) {
 
 bool CastBuckets::are_finite(std::size_t bucket) const {
   const auto& [whole, rounded] = packed_[bucket];
+  const c10::StreamGuard guard(*looking_);
   return at::logical_and(at::isfinite(whole).all(), at::isfinite(rounded).all()).item<bool>();
 }
 

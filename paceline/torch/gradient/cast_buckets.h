@@ -4,8 +4,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "paceline/torch/gradient/gradient_buckets.h"
@@ -22,7 +24,8 @@ class CastBuckets {
   bool takes(std::size_t bucket) const;
   // Packs the bucket and loads it into the path. REQUIRES, here and below: takes(bucket).
   void load(std::size_t bucket, const GradientBuckets& buckets);
-  // Whether all means that have come back are finite. COST: waits for the device.
+  // Whether all means that have come back are finite. The device looks on a stream that does nothing
+  // else, and the call waits for that, but not for what the computation has been given meanwhile.
   bool are_finite(std::size_t bucket) const;
   // Writes the means into the bucket.
   void unpack(std::size_t bucket, const GradientBuckets& buckets) const;
@@ -33,7 +36,8 @@ class CastBuckets {
   };
 
   ScheduledPath& path_;
-  std::vector<Packed> packed_;  // by bucket
+  std::vector<Packed> packed_;          // by bucket
+  std::optional<c10::Stream> looking_;  // of the device
 };
 
 }  // namespace paceline::gradient

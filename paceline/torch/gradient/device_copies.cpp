@@ -11,12 +11,6 @@ namespace {
 
 using c10::impl::VirtualGuardImpl;
 
-// Streams of high priority: a copy that is late holds up other ranks, a kernel that is late only
-// this one.
-c10::Stream own_stream(at::Device device) {
-  return VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
-}
-
 c10::Stream current_stream(at::Device device) {
   return VirtualGuardImpl(device.type()).getStream(device);
 }
@@ -28,6 +22,10 @@ void let_follow(const c10::Stream& stream, const c10::Stream& first) {
 }
 
 }  // namespace
+
+c10::Stream own_stream(at::Device device) {
+  return VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
+}
 
 DeviceCopies::DeviceCopies(at::Device device)
     : device_(device),

@@ -12,6 +12,10 @@
 
 namespace paceline::gradient {
 
+// A stream of the device beside those of the computation, of high priority: who waits for it holds
+// up other ranks too.
+c10::Stream own_stream(at::Device device);
+
 // THREAD: one at a time.
 class DeviceCopies {
  public:
