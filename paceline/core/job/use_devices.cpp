@@ -1,6 +1,7 @@
 #include "paceline/core/job/use_devices.h"
 
 #include "paceline/core/job/job_impl.h"
+#include "paceline/core/membership/generation/named_device.h"
 
 namespace paceline::job {
 
@@ -21,6 +22,10 @@ void tell_devices(Job& job, std::vector<membership::RankDevice> devices,
   hosts.devices = std::move(devices);
   impl.generation->set_hosts(std::move(hosts));
   impl.known_device_engine = library;
+}
+
+void name_device(Job& job, const std::string& device) {
+  membership::name_device(*job.impl().reactor, job.impl().generation, device);
 }
 
 int count_devices(Job& job) {

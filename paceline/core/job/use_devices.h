@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "paceline/core/collective/engine/engine.h"
@@ -17,6 +18,10 @@ int count_devices(Job& job);
 
 // Whether there is a device of this number, and the plugin "cuda" found it. Never THROWS.
 bool sees_device(Job& job, int device);
+
+// Tells `paceline top` and the other ranks that this one's buffers lie in the memory of `device`
+// ("cuda:0"): verdicts name it. Communicators tell it themselves of the buffers that they take.
+void name_device(Job& job, const std::string& device);
 
 // Called before the job's first communicator is used, in place of the devices that the plugin
 // "cuda" finds. `devices` outlive the job. `all_buffers`: for tests, whose buffers count as memory

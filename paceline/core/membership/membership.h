@@ -6,9 +6,10 @@
 // through the store (store_client.h, store_server.h, endpoint.h, and rank_device.h in it; meeting.h
 // where no launcher of ours serves one), and every connection passes the handshake (handshake.h,
 // secret.h; member_name.h names them for users). A wait for others that gets long is told
-// (told_wait.h). Servers, which have no rank, are told of in role.h. The links of one generation, the memory on offer and the
-// verdict that ends them all are held by generation/generation.h; generation_port.h runs machines
-// among its members; allocation.h hands memory out. The room job puts these together. Start reading
+// (told_wait.h). Servers, which have no rank, are told of in role.h. The links of one generation,
+// the memory on offer and the verdict that ends them all are held by generation/generation.h;
+// generation_port.h runs machines among its members; allocation.h hands memory out, named_device.h
+// tells others of a device. The room job puts these together. Start reading
 // at environment/environment.h, then generation/generation.h.
 #pragma once
 

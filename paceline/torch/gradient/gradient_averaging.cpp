@@ -29,6 +29,7 @@ std::unique_ptr<Means> make_means(bool is_whole, ScheduledPath& path, Job* job,
   const at::Device device = parameters.front().tensor.device();
   if (device.is_cpu()) return means;
   means = make_staged_means(std::move(means), job, parameters);
+  if (job != nullptr) job::name_device(*job, device.str());
   if (job == nullptr || !job::sees_device(*job, device.index())) return means;
   return make_device_means(std::move(means), path, parameters);
 }

@@ -21,10 +21,11 @@ using transport::FrameKind;
 using transport::FrameKinds;
 using transport::FrameType;
 
-enum class Carries { nothing, word, control, data };
+enum class Carries { nothing, name, word, control, data };
 
 std::size_t longest(Carries carries) {
   if (carries == Carries::nothing) return 0;
+  if (carries == Carries::name) return 64;
   if (carries == Carries::word) return std::size_t{64} << 10;
   return std::size_t{carries == Carries::data ? 4U : 1U} << 20;
 }
@@ -46,6 +47,7 @@ const std::map<int, std::pair<std::string, Carries>> kOnTheWire = {
     {25, {"wanted", Carries::nothing}},     {26, {"attached", Carries::control}},
     {27, {"withheld", Carries::control}},   {28, {"server_report", Carries::word}},
     {29, {"server_map", Carries::word}},    {30, {"linked", Carries::nothing}},
+    {31, {"device", Carries::name}},
 };
 
 // Transport's with those of all rooms.
@@ -102,7 +104,8 @@ TEST(FramesOfRooms, TheStoreAndRanksDoNotKnowEachOthers) {
   const FrameKinds& of_links = *jobs[0].impl().generation->stream_identity(0).kinds;
   std::vector<FrameKind> of_ranks(collective::kCollectiveFrames.begin(),
                                   collective::kCollectiveFrames.end());
-  of_ranks.push_back(membership::kGenerationFrames[0]);
+  of_ranks.insert(of_ranks.end(), membership::kGenerationFrames.begin(),
+                  membership::kGenerationFrames.end());
   for (const FrameKind& kind : of_ranks) {
     EXPECT_EQ(refusal_of(kind.type, membership::kStoreKinds), unknown(kind.type)) << kind.name;
     EXPECT_EQ(refusal_of(kind.type, of_links), "none") << kind.name;

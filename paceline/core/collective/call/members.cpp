@@ -76,6 +76,11 @@ std::string Members::names(const std::vector<int>& members) const {
                      fmt::join(in_world, ", "));
 }
 
+std::string Members::names_and_device(const std::vector<int>& members) const {
+  return names(members) +
+         (members.size() == 1 ? generation_->device_of(world_rank(members[0])) : "");
+}
+
 Failure Members::failure(Fault fault, std::string what, const std::vector<int>& members) const {
   Failure failure{fault, std::move(what), {}};
   for (const int member : members) failure.ranks.push_back(world_rank(member));

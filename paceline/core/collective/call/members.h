@@ -33,6 +33,8 @@ class Members {
   // "rank 2", and in a group that is not the world "rank 2 (rank 5 of the world)".
   std::string name(int member) const;
   std::string names(const std::vector<int>& members) const;  // "ranks 2, 3"
+  // "rank 2 (on cuda:1)"; of several, and of one that has named no device, the names alone.
+  std::string names_and_device(const std::vector<int>& members) const;
   Failure failure(Fault fault, std::string what, const std::vector<int>& members) const;
 
   topology::Topology topology() const;

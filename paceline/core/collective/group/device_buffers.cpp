@@ -7,6 +7,7 @@
 #include "paceline/core/collective/carrier/engine_carrier.h"
 #include "paceline/core/collective/group/communicator_impl.h"
 #include "paceline/core/collective/staging/staged_call.h"
+#include "paceline/core/membership/generation/named_device.h"
 
 namespace paceline {
 
@@ -24,17 +25,20 @@ std::shared_ptr<collective::StagingArea> Communicator::Impl::staging_area(int de
   PACELINE_CHECK(device >= 0 && device < known.count(),
                  "a buffer is said to lie on device {}, and this process sees {} devices", device,
                  known.count());
-  const std::lock_guard lock(mutex);
-  auto& area = staging_areas[device];
-  if (!area) {
-    group->reactor()->status().has_device(known.device(device).name());
-    area =
+  std::shared_ptr<collective::StagingArea> made;
+  {
+    const std::lock_guard lock(mutex);
+    auto& area = staging_areas[device];
+    if (area) return area;
+    made = area =
         std::make_shared<collective::StagingArea>(known.device(device), [this](std::size_t bytes) {
           return membership::allocate(group->reactor(), group->members().shared_generation(),
                                       bytes);
         });
   }
-  return area;
+  membership::name_device(*group->reactor(), group->members().shared_generation(),
+                          known.device(device).name());
+  return made;
 }
 
 void Communicator::Impl::take_from_device(Request& request, std::string_view algorithm) {

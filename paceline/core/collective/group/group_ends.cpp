@@ -206,7 +206,7 @@ std::string Group::whom_it_waits_for() const {
   const auto missing = current_->missing();
   std::string whom;
   if (!missing.empty()) {
-    whom = fmt::format("{}, which {} not called it", members_.names(missing),
+    whom = fmt::format("{}, which {} not called it", members_.names_and_device(missing),
                        missing.size() == 1 ? "has" : "have");
     for (const int rank : missing) {
       const std::string instead = generation().heard_of(members_.world_rank(rank));
@@ -226,9 +226,10 @@ std::string Group::whom_it_waits_for() const {
     if (awaited.empty())
       whom = current_->request().staged ? "its device"  // for the rest of the input
                                         : "its own share of the work: is its processor busy?";
-    else if (to_take) whom = fmt::format("{} to take what was sent to it", members_.names(awaited));
+    else if (to_take)
+      whom = fmt::format("{} to take what was sent to it", members_.names_and_device(awaited));
     else
-      whom = fmt::format("data of {}, which {} called it", members_.names(awaited),
+      whom = fmt::format("data of {}, which {} called it", members_.names_and_device(awaited),
                          awaited.size() == 1 ? "has" : "have");
   }
   return fmt::format("{} waits in {} for {}", members_.name(members_.rank()),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "paceline/core/base/log.h"
 #include "paceline/core/membership/generation/generation_frames.h"
@@ -16,6 +17,10 @@ using transport::FrameType;
 namespace {
 
 constexpr std::size_t kMostEarlyBytes = std::size_t{64} << 20;
+
+bool is_text(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+}
 
 }  // namespace
 
@@ -63,6 +68,18 @@ void Generation::attach_late(int peer, std::unique_ptr<transport::Link> link) {
   const auto sinks = sinks_;
   for (const auto& [group, sink] : sinks)
     if (sinks_.contains(group)) sink->arrived(peer);
+}
+
+void Generation::name_device(std::string_view device) {
+  const std::string_view name = device.substr(0, kLongestDeviceName);
+  if (leaving_ || failure() || std::exchange(devices_[identity_.rank], name) == name) return;
+  for (const auto& link : links_)
+    if (link) link->send({.type = frame::kDevice}, std::as_bytes(std::span(name)));
+}
+
+std::string Generation::device_of(int peer) const {
+  const auto found = devices_.find(peer);
+  return found == devices_.end() ? "" : fmt::format(" (on {})", found->second);
 }
 
 void Generation::subscribe(std::uint32_t group, FrameSink* sink) {
@@ -256,6 +273,12 @@ Result<> Generation::received(int peer, const FrameHeader& header, Bytes payload
     fail(std::move(*told));
     return Done{};
   }
+  if (header.type == frame::kDevice) {
+    const std::string name(reinterpret_cast<const char*>(payload.data()), payload.size());
+    if (!is_text(name)) return Failure{Fault::io, "a malformed name of a device", {peer}};
+    devices_[peer] = name;
+    return Done{};
+  }
   if (failure()) return Done{};  // the generation is over: what is still on its way is of no use
   FrameSink* const to = sink(header.group);
   if (to == nullptr) {
@@ -279,12 +302,13 @@ Result<> Generation::borrowed(int peer, const FrameHeader& header, Bytes payload
 
 void Generation::lost(int peer, const Failure& why) {
   if (departed_.contains(peer) || leaving_) return;
-  Failure loss{Fault::peer_lost,
-               fmt::format("{} was lost: {} (its process was killed, has crashed or was cut "
-                           "off; look for the first failure in "
-                           "the launcher's verdict and in the log of {})",
-                           identity_.name_of(peer), why.what, identity_.name_of(peer)),
-               {peer}};
+  Failure loss{
+      Fault::peer_lost,
+      fmt::format("{}{} was lost: {} (its process was killed, has crashed or was cut "
+                  "off; look for the first failure in "
+                  "the launcher's verdict and in the log of {})",
+                  identity_.name_of(peer), device_of(peer), why.what, identity_.name_of(peer)),
+      {peer}};
   if (!borne_.contains(peer)) return fail(std::move(loss));
   losses_.emplace(peer, std::move(loss));
   depart(peer);

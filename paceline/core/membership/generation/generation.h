@@ -110,6 +110,12 @@ class Generation final : private transport::LinkOwner {
   // How a member that has departed was lost; nothing: it was not. THREAD: driver.
   std::optional<Failure> loss_of(int peer) const;
 
+  // Tells all members that this one's buffers lie in the memory of `device` ("cuda:0"), so that they
+  // name it where this member is late or lost. THREAD: driver.
+  void name_device(std::string_view device);
+  // " (on cuda:0)", behind the peer's name; empty: it has named none. THREAD: driver.
+  std::string device_of(int peer) const;
+
   void subscribe(std::uint32_t group, FrameSink* sink);  // nullptr ends it. THREAD: driver.
   std::string heard_of(int peer) const;                  // by any group. THREAD: driver.
 
@@ -177,7 +183,8 @@ class Generation final : private transport::LinkOwner {
   std::map<std::uint32_t, std::vector<Early>> early_;
   std::size_t early_bytes_ = 0;
   std::set<int> departed_, borne_, late_;
-  std::map<int, Failure> losses_;  // of those that are borne
+  std::map<int, Failure> losses_;       // of those that are borne
+  std::map<int, std::string> devices_;  // that members have named
   bool shares_memory_ = false;
   Hosts hosts_;
   bool leaving_ = false;

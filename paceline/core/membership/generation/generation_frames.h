@@ -12,11 +12,15 @@ namespace frame {
 // A message of a protocol that runs as a machine (core/machine): `sequence` is its kind, `index`
 // its index.
 inline constexpr transport::FrameType kMachine{22};
+inline constexpr transport::FrameType kDevice{31};  // {name}: in whose memory its buffers lie
 
 }  // namespace frame
 
+inline constexpr std::size_t kLongestDeviceName = 64;
+
 inline constexpr auto kGenerationFrames = std::to_array<transport::FrameKind>({
     {frame::kMachine, "machine", transport::kLongestPayload},
+    {frame::kDevice, "device", kLongestDeviceName},
 });
 
 }  // namespace paceline::membership

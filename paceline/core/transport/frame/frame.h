@@ -11,7 +11,7 @@
 
 namespace paceline::transport {
 
-constexpr std::uint16_t kWireVersion = 5;
+constexpr std::uint16_t kWireVersion = 6;
 constexpr std::size_t kFrameHeaderBytes = 64;
 // No frame carries more; longer messages are cut. Bounds what a receiver ever allocates for one
 // frame.

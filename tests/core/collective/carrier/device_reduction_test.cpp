@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <random>
 
 #include "tests/core/collective/staging/on_device.h"
@@ -254,25 +255,33 @@ TEST(DeviceReduction, NobodyUsesTheBuffersOfACallThatFailed) {
   }
 }
 
+// Whichever rank's deadline comes first.
 TEST(DeviceReduction, ADeviceThatDoesNotGoOnIsNamedAtTheDeadline) {
-  LateDevices devices(test::seed(4425), 2);
-  const OnDevice first(devices.device(0), 100, nullptr), second(devices.device(1), 100, nullptr, 1);
-  run_with(devices, 2, {.timeout = 500ms}, [&](Job& job) {
-    const OnDevice& own = job.rank() == 0 ? first : second;
-    auto& device = devices.device(job.rank());
-    job.world().barrier().wait();
-    if (job.rank() == 1) {
-      device.hang(true);
-      device.give(nullptr, [] {});
-    }
-    const Failure failure = failure_of([&] { job.world().all_reduce(own.buffer()).wait(); });
-    EXPECT_EQ(failure.fault, Fault::timed_out);
-    if (job.rank() == 1) {
+  for (const int hurried : {0, 1}) {
+    LateDevices devices(test::seed(4425), 2);
+    const OnDevice first(devices.device(0), 100, nullptr),
+        second(devices.device(1), 100, nullptr, 1);
+    std::latch one_has_called(1);
+    run_with(devices, 2, {}, [&](Job& job) {
+      const OnDevice& own = job.rank() == 0 ? first : second;
+      auto& device = devices.device(job.rank());
+      job.world().barrier().wait();
+      if (job.rank() == 1) {
+        device.hang(true);
+        device.give(nullptr, [] {});
+      }
+      const bool is_hurried = job.rank() == hurried;
+      if (is_hurried) one_has_called.wait();
+      const Work work = job.world().all_reduce(own.buffer(), {.within = is_hurried ? 500ms : 60s});
+      if (!is_hurried) one_has_called.count_down();
+      const Failure failure = failure_of([&] { work.wait(); });
+      EXPECT_EQ(failure.fault, Fault::timed_out);
       EXPECT_THAT(failure.what,
-                  AllOf(HasSubstr("all_reduce f32[100] sum by direct"), HasSubstr("late:1")));
-    }
-    device.hang(false);
-  });
+                  AllOf(HasSubstr(fmt::format("deadline: rank {}", hurried)),
+                        HasSubstr("all_reduce f32[100] sum by direct"), HasSubstr("late:1")));
+      device.hang(false);
+    });
+  }
 }
 
 TEST(DeviceReduction, ADeviceThatFailsIsNamedWithItsRankAndOperation) {
@@ -284,9 +293,11 @@ TEST(DeviceReduction, ADeviceThatFailsIsNamedWithItsRankAndOperation) {
     job.world().barrier().wait();
     Failure failure{Fault::io, "", {}};
     if (job.rank() == 1) {
+      devices.device(1).hang(true);  // it must not end the call before it breaks down
       const Work work = job.world().all_reduce(own.buffer());
       devices.device(1).break_down("an illegal address");
       failure = failure_of([&] { work.wait(); });
+      devices.device(1).hang(false);
       devices.device(1).break_down("");
     } else {
       failure = failure_of([&] {

@@ -305,6 +305,34 @@ TEST_F(GenerationTest, ALostPeerIsNamedUnlessItSaidGoodbye) {
       "rank 0 was lost: the connection was closed by the other side"));
 }
 
+TEST_F(GenerationTest, APeerThatHasNamedItsDeviceIsNamedWithIt) {
+  const std::string_view name = "cuda:1";
+  EXPECT_EQ(generation.device_of(0), "");
+  EXPECT_TRUE(owner().received(0, {.type = frame::kDevice}, std::as_bytes(std::span(name)), false));
+  EXPECT_EQ(generation.device_of(0), " (on cuda:1)");
+  EXPECT_EQ(generation.device_of(2), "");
+  owner().lost(0, {Fault::peer_lost, "closed", {}});
+  EXPECT_TRUE(generation.failure()->what.starts_with("rank 0 (on cuda:1) was lost: closed"));
+}
+
+TEST_F(GenerationTest, ADeviceIsToldToAllPeersOnceForEachName) {
+  for (const char* name : {"cuda:0", "cuda:0", "cuda:1"}) generation.name_device(name);
+  for (const Wire* wire : {wires[0], wires[2]}) {
+    ASSERT_EQ(wire->sent.size(), 2U);
+    EXPECT_EQ(wire->sent[0].first, frame::kDevice);
+    EXPECT_EQ(wire->sent[0].second.size(), 6U);
+  }
+}
+
+TEST_F(GenerationTest, ANameOfADeviceThatIsNoTextIsRefused) {
+  for (const std::string_view name : {"", "cuda\n0", "\x80"}) {
+    const auto taken =
+        owner().received(0, {.type = frame::kDevice}, std::as_bytes(std::span(name)), false);
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().ranks, std::vector{0});
+  }
+}
+
 TEST_F(GenerationTest, WhoeverLeavesSaysGoodbyeAndMissesNobody) {
   generation.leave();
   for (const Wire* wire : {wires[0], wires[2]})

@@ -153,7 +153,7 @@ TEST(Handshake, AnotherVersionIsNamedAtBothEnds) {
   ASSERT_TRUE(transport::receive_all(newer.get(), answer, Deadline::in(5s)));
   EXPECT_EQ(bytes_until_closed(newer.get()), 0U);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find(
-                "rank 4: the other side speaks wire version 9, this build speaks 5"),
+                "rank 4: the other side speaks wire version 9, this build speaks 6"),
             std::string::npos);
 
   // The newer build reads our answer as we read its hello.
@@ -166,7 +166,7 @@ TEST(Handshake, AnotherVersionIsNamedAtBothEnds) {
   const auto told = introduce(one.get(), kClient, kSecret, Deadline::in(5s));
   ASSERT_FALSE(told);
   EXPECT_EQ(told.error().fault, Fault::mismatch);
-  EXPECT_NE(told.error().what.find("wire version 9, this build speaks 5"), std::string::npos);
+  EXPECT_NE(told.error().what.find("wire version 9, this build speaks 6"), std::string::npos);
 }
 
 TEST(Handshake, WhoeverAnswersWithoutTheSecretIsRefused) {
@@ -297,15 +297,19 @@ TEST(Handshake, AnyFlippedBitOfTheProofIsRefused) {
 
 TEST(Handshake, SlowOnesAreDroppedAtTheLimitWhateverTheyTrickle) {
   Responder responder(kServer, 30ms);
-  const auto silent = responder.connect(), trickling = responder.connect();
   const auto begin = Clock::now();
+  const auto silent = responder.connect(), trickling = responder.connect();
   ASSERT_TRUE(transport::send_all(trickling.get(), bytes_of('P'), Deadline::in(1s)));
   EXPECT_EQ(bytes_until_closed(silent.get()), 0u);
   EXPECT_EQ(bytes_until_closed(trickling.get()), 0u);
   EXPECT_GE(Clock::now() - begin, 20ms);
   EXPECT_LT(Clock::now() - begin, 5s);
-  const auto quick = responder.connect();
-  EXPECT_TRUE(introduce(quick.get(), kClient, kSecret, Deadline::in(5s)));
+  bool is_let_in = false;  // where this process is kept waiting, it is too slow itself
+  for (const Deadline patience = Deadline::in(10s); !is_let_in && !patience.passed();) {
+    const auto quick = responder.connect();
+    is_let_in = introduce(quick.get(), kClient, kSecret, Deadline::in(5s)).has_value();
+  }
+  EXPECT_TRUE(is_let_in);
 }
 
 // There are more silent connections than places; an honest initiator still gets in, and quickly.

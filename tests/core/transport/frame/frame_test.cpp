@@ -107,8 +107,8 @@ TEST(Frame, UnknownTypesAndVersionsAreRefusedByName) {
   EXPECT_EQ(refusal_of(encode({.type = test::kLongFrame}), kTransportKinds),
             "malformed frame: unknown type 101");
   EXPECT_EQ(
-      refusal_of(forged(good, 4, bytes_of(std::uint16_t{6})), kKnown),
-      "malformed frame: wire version 6, this build speaks 5; run the same build on all ranks");
+      refusal_of(forged(good, 4, bytes_of(std::uint16_t{999})), kKnown),
+      "malformed frame: wire version 999, this build speaks 6; run the same build on all ranks");
 }
 
 TEST(Frame, FailuresComeBackAsTheyWere) {
