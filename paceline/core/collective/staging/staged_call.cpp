@@ -116,7 +116,9 @@ device::Event& StagedCall::arrival(std::size_t piece) const {
 
 // --- streams of callers --------------------------------------------------------------------------
 
+// The event stands for all streams that look at the word.
 Result<> StagedCall::order(device::Stream stream) {
+  if (auto held = place_->ordered->hold(stream); !held) return held;
   if (auto held = device().hold_until(stream, place_->word(), value_); !held) return held;
   return place_->ordered->record(stream);
 }

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "paceline/core/collective/staging/staged_calls.h"
 #include "paceline/core/collective/staging/staging_area.h"
 #include "tests/core/collective/staging/on_device.h"
@@ -376,6 +378,7 @@ TEST(StagedCalls, NobodyUsesTheBuffersOfACallThatFailed) {
 // Work that a stream is given behind a call may use the call's buffers anew.
 TEST(StagedCalls, StreamsBehindACallThatFailedGoOnWhenItsBuffersAreQuiet) {
   LateDevices devices(test::seed(4401), 2);
+  std::latch have_given(2);
   run_with(devices, 2, {.transport = membership::DeviceTransport::staged}, [&](Job& job) {
     LateDevice& device = devices.device(job.rank());
     const OnDevice memory(device, 1000, nullptr, job.rank());
@@ -386,6 +389,7 @@ TEST(StagedCalls, StreamsBehindACallThatFailedGoOnWhenItsBuffersAreQuiet) {
     work.order(stream);
     std::atomic<bool> is_quiet = false, went_on_too_early = false;
     device.give(stream, [&] { went_on_too_early = !is_quiet; });
+    have_given.arrive_and_wait();
     {
       const std::jthread later([&] {
         for (const Deadline moment = Deadline::in(100ms); !moment.passed();) device.work_off();
@@ -398,6 +402,29 @@ TEST(StagedCalls, StreamsBehindACallThatFailedGoOnWhenItsBuffersAreQuiet) {
     device.work_off();
     EXPECT_FALSE(went_on_too_early);
   });
+}
+
+TEST(StagedCalls, MemoryThatAStreamBehindACallStillReadsIsKept) {
+  LateDevices devices(test::seed(4401));
+  LateDevice& device = devices.device(0);
+  std::atomic<std::uint32_t> word = 0;
+  const MutableBytes own(reinterpret_cast<std::byte*>(&word), sizeof word);
+  ASSERT_TRUE(device.register_host(own));
+  run_with(devices, 1, {.transport = membership::DeviceTransport::staged}, [&](Job& job) {
+    const device::Stream late = device.make_stream().value(), soon = device.make_stream().value();
+    const OnDevice memory(device, 1000, nullptr);
+    device.allow_copies_to_host(0);
+    const Work work = job.world().all_reduce(memory.buffer());
+    ASSERT_TRUE(device.hold_until(late, word, 1));
+    work.order(late);
+    work.order(soon);
+    device.allow_copies_to_host(~std::uint64_t{0});
+    work.wait();
+  });
+  EXPECT_EQ(device.registered(), 2U);
+  word = 1;
+  device.work_off();
+  device.unregister_host(own);
 }
 
 // --- refusals ------------------------------------------------------------------------------------
