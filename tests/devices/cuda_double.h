@@ -19,7 +19,8 @@ inline constexpr int kDevices = 4;
 // Counts of this process so far.
 struct SeenByDouble {
   std::int64_t late_copies = 0;  // that ran later than they were given
-  // Of the host for a stream that computes, or for a whole stream or event: other than by asking.
+  // The host has waited for a stream that computes, or for a whole stream or event, other than by
+  // asking.
   std::int64_t waits = 0;
   std::int64_t allocations = 0;  // of memory of the device
   std::int64_t reductions = 0;   // kernels of doubled_devices()

@@ -10,8 +10,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kSteps = 160, kEvery = 20;
-const std::vector<std::string> kModel = {"--model", "linear", "--batch-size", "512"};
+constexpr int kSteps = 250, kEvery = 20;
+const std::vector<std::string> kModel = {"--model", "linear", "--batch-size",
+                                         "512",     "--pace", "10"};
 
 std::string expected_sha256() {
   static const std::string sha256 =

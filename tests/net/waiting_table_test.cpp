@@ -39,13 +39,17 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// The law allows this beyond the stall time; and beyond a deadline: the end of a failed run takes
-// 1.8 s (core/launch/ending), taking down hosts some more.
-constexpr Milliseconds kSoon{1000}, kEnd{4000};
+// The law allows this beyond a deadline: the end of a failed run takes 1.8 s
+// (app/launch/ending), taking down hosts some more.
+constexpr Milliseconds kEnd{4000};
 constexpr Milliseconds kReach{4000};  // a host, and to start what runs there
 
 Milliseconds stall_time() {
   return is_nightly() ? 5000ms : 500ms;
+}
+// The law allows a second; by day other tests run beside.
+Milliseconds soon() {
+  return is_nightly() ? 1000ms : 3000ms;
 }
 // The deadline of starts and of operations.
 Milliseconds limit() {
@@ -64,6 +68,9 @@ struct Scene {
   std::vector<pid_t> pids;       // of those that are ready; the last one is in trouble
 
   void signal_last(int signal) const { ::kill(pids.back(), signal); }
+  void let_go() const {  // those that are held
+    for (const pid_t pid : pids) ::kill(pid, SIGUSR1);
+  }
   void signal_server(int signal) const {
     const std::string job = variable_of(pids.back(), "PACELINE_JOB");
     pid_t server = 0;
@@ -132,7 +139,7 @@ void try_cell(const Cell& cell) {
   const auto begin = Clock::now();
   cell.trouble(scene);
   if (!cell.told.empty()) {
-    EXPECT_TRUE(tells(launcher, cell.told, Deadline::at(begin + stall_time() + kSoon)))
+    EXPECT_TRUE(tells(launcher, cell.told, Deadline::at(begin + stall_time() + soon())))
         << launcher.error();
   }
   if (cell.exit_code == kBySigterm) launcher.send(SIGTERM);
@@ -191,8 +198,14 @@ const auto kStop = [](const Scene& scene) { scene.signal_last(SIGSTOP); };
 const auto kKill = [](const Scene& scene) { scene.signal_last(SIGKILL); };
 const auto kKillStore = [](const Scene& scene) { scene.launcher.send(SIGKILL); };
 const auto kNothing = [](const Scene&) {};
-const auto kStopServer = [](const Scene& scene) { scene.signal_server(SIGSTOP); };
-const auto kKillServer = [](const Scene& scene) { scene.signal_server(SIGKILL); };
+const auto kStopServer = [](const Scene& scene) {
+  scene.signal_server(SIGSTOP);
+  scene.let_go();
+};
+const auto kKillServer = [](const Scene& scene) {
+  scene.signal_server(SIGKILL);
+  scene.let_go();
+};
 
 TEST_F(WaitingTable, OfRanksAndTheStore) {
   for (const char* run : {"0", "1", "2", "3"}) std::filesystem::create_directory(folder_ / run);
@@ -218,10 +231,9 @@ TEST_F(WaitingTable, OfRanksAndTheStore) {
   const std::vector<std::string> with_server = {"--servers", "1", "--start-timeout",
                                                 text_of(limit())};
   try_all({
-      {"server stopped, start", here({"late:400"}, with_server), both, kStopServer, away,
-       not_there},
-      {"server dead, start", here({"late:400"}, with_server), both, kKillServer, nothing,
-       dead_server, 137},
+      {"server stopped, start", here({"held"}, with_server), both, kStopServer, away, not_there},
+      {"server dead, start", here({"held"}, with_server), both, kKillServer, nothing, dead_server,
+       137},
       {"not started, start", here({"1=before", "stream"}, kStart), last, kNothing, missing, absent},
       {"stopped, start", here({"1=before", "stream"}, kStart), last, kStop, missing, absent},
       {"dead, start", here({"1=before", "stream"}), last, kKill, nothing, dead, 137},
@@ -305,7 +317,7 @@ TEST_F(WaitingTable, OfAServerThatIsCutOffAtTheStart) {
   const auto begin = Clock::now();
   scene.signal_last(SIGUSR1);
   EXPECT_TRUE(tells(launcher, "start: for .* rank 1 waits for server 0 to connect",
-                    Deadline::at(begin + stall_time() + kSoon)))
+                    Deadline::at(begin + stall_time() + soon())))
       << launcher.error();
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(limit() + kReach + kEnd))), 1);
   EXPECT_TRUE(has_line(launcher.output() + launcher.error(), "server 0 has not connected within"))
@@ -315,12 +327,13 @@ TEST_F(WaitingTable, OfAServerThatIsCutOffAtTheStart) {
 
 // The launcher passes their lines on when it goes on.
 TEST_F(WaitingTable, OfAStoreThatIsStoppedAtTheStart) {
-  Process launcher(here({"late:400"}, {"--start-timeout", text_of(limit())}));
+  Process launcher(here({"held"}, {"--start-timeout", text_of(limit())}));
   const auto pids = ready(launcher, 2);
   ASSERT_EQ(pids.size(), 2U) << launcher.error();
   const std::string job = variable_of(pids[0], "PACELINE_JOB");
   launcher.send(SIGSTOP);
-  const Deadline deadline = Deadline::in(400ms + limit() + kEnd);
+  Scene{launcher, {}, {}, pids}.let_go();
+  const Deadline deadline = Deadline::in(limit() + kEnd);
   while (std::ranges::any_of(pids, is_alive) && !deadline.passed())
     launcher.ends_unread(Deadline::in(10ms));
   EXPECT_FALSE(deadline.passed());

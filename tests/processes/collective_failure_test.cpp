@@ -242,7 +242,7 @@ TEST(CollectiveFailure, WhoIsKilledIsToldAtOnceThoughItsForkedChildrenLiveOn) {
         "{}: of {} kills half were told within {:.1f} ms, 99 % within {:.1f}, "
         "all within {:.1f}\n",
         transport, kills, milliseconds(part(50)), milliseconds(part(99)), milliseconds(part(100)));
-    EXPECT_LT(part(99), is_nightly() ? 100ms : 400ms) << transport;
+    EXPECT_LT(part(99), is_nightly() ? 100ms : 2000ms) << transport;
   }
 }
 

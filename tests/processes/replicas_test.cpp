@@ -88,7 +88,7 @@ TEST(Replicas, EachPushCountsOnceWhicheverServersAreKilled) {
 
 // Workers declare the second table to servers that were not there at the beginning.
 TEST(Replicas, ATableIsMadeThoughAllServersOfTheBeginningHaveBeenKilled) {
-  constexpr int kSteps = 600;
+  constexpr int kSteps = 2'000;
   ReplicatedRun run(fmt::format("twice:{}", kSteps), with_servers(3, 2), 3);
   ASSERT_NE(run.job, "");
   for (int first = 0; first < 3; ++first) run.kill_and_wait(first);

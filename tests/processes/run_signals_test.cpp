@@ -85,11 +85,12 @@ TEST(RunSignals, ControlZStopsTheWorkersTooUntilTheyGoOn) {
 }
 
 TEST(RunSignals, TheTimeoutGoesOnWhileARunIsStopped) {
-  Process launcher(run_probe(1, {"wait"}, {"--timeout", "600ms"}));
+  const auto begin = Clock::now();
+  Process launcher(run_probe(1, {"wait"}, {"--timeout", "3s"}));
   ASSERT_EQ(ready(launcher, 1).size(), 1U);
   launcher.send(SIGTSTP);
   EXPECT_TRUE(all_become({launcher.pid()}, /*stopped=*/true));
-  EXPECT_FALSE(launcher.wait_for_error("paceline:", Deadline::in(700ms)));
+  EXPECT_FALSE(launcher.wait_for_error("paceline:", Deadline::at(begin + 3500ms)));
   launcher.send(SIGCONT);
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 124);
 }

@@ -32,22 +32,21 @@ TEST(RunStart, ARankThatEndsWithoutInitEndsTheWaitAtOnce) {
       shell("[ $PACELINE_RANK = 1 ] && exit 0; exec " + binary("collective_worker") + " calls:3",
             {"-n", "3"}));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_LT(result.took, 5s);
+  EXPECT_LT(result.took, 8s);
   EXPECT_THAT(result.error, AllOf(HasSubstr("paceline: rank 1 (pid "),
                                   HasSubstr("failed first: it ended with code 0 without having "
                                             "joined the run, while others waited")));
 }
 
 TEST(RunStart, WhoIsMissingIsSaidAndTheStartHasALimitOfItsOwn) {
-  const auto result =
-      run(impatient(paceline_run({"-n", "2", "--start-timeout", "700ms"},
-                                 {binary("collective_worker"), "1=before", "calls:3"})));
+  const auto result = run(impatient(paceline_run(
+      {"-n", "2", "--start-timeout", "3s"}, {binary("collective_worker"), "1=before", "calls:3"})));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_LT(result.took, 5s);
+  EXPECT_LT(result.took, 8s);
   EXPECT_THAT(result.error,
-              AllOf(ContainsRegex("paceline: the start waits for 0\\.2[0-9]* s: rank 0 has joined; "
+              AllOf(ContainsRegex("paceline: the start waits for [0-9.]+ s: rank 0 has joined; "
                                   "missing: rank 1 \\(pid "),
-                    HasSubstr("failed first: it did not join within 0.7 s (--start-timeout)")));
+                    HasSubstr("failed first: it did not join within 3 s (--start-timeout)")));
 }
 
 TEST(RunStart, ARankWhoseEnvironmentAWrapperEmptiedIsTold) {
@@ -86,11 +85,11 @@ TEST(RunStart, VariablesThatAShellHasLeftOverAreNamedWhereALoneProgramWaits) {
                                       rank))}) {
       ProcessOptions lone{
           .command = {binary("collective_worker"), "calls:3"},
-          .environment = {{"PACELINE_STALL_TIME", "100ms"}, {"PACELINE_START_TIMEOUT", "400ms"}}};
+          .environment = {{"PACELINE_STALL_TIME", "100ms"}, {"PACELINE_START_TIMEOUT", "1s"}}};
       lone.environment.insert(variables.begin(), variables.end());
       const auto result = run(lone);
       EXPECT_EQ(result.exit_code, 1);
-      EXPECT_THAT(result.error, AllOf(HasSubstr("paceline: start: for 0.1"), HasSubstr("rank "),
+      EXPECT_THAT(result.error, AllOf(HasSubstr("paceline: start: for "), HasSubstr("rank "),
                                       HasSubstr(left_over)))
           << result.output;
       EXPECT_THAT(result.output, HasSubstr("failed timed out"));
@@ -156,19 +155,18 @@ TEST_F(HangingSsh, EndsAtTheStartTimeoutAndIsGoneWhetherARankOrAServerIsThere) {
   const std::vector<std::string> with_rank = {"--hosts", "192.0.2.9:1"};
   for (const auto& [hosts, member] :
        {std::pair(with_rank, "rank 0"), std::pair(with_server, "server 0")}) {
-    const auto result = run(over_ssh("400ms", hosts));
+    const auto result = run(over_ssh("3s", hosts));
     EXPECT_EQ(result.exit_code, 1) << member;
-    EXPECT_LT(result.took, 5s) << member;
+    EXPECT_LT(result.took, 8s) << member;
     EXPECT_THAT(
         result.error,
-        AllOf(
-            ContainsRegex(fmt::format("the start waits for 0\\.2[0-9]* s: .*; missing: {} \\(host "
-                                      "192\\.0\\.2\\.9\\): no process yet",
-                                      member)),
-            ContainsRegex(fmt::format("paceline: {} .*failed first: it did not join within 0\\.4 s "
-                                      "\\(--start-timeout\\): no process yet: the way to that "
-                                      "host \\(ssh\\) has not answered",
-                                      member))));
+        AllOf(ContainsRegex(fmt::format("the start waits for [0-9.]+ s: .*; missing: {} \\(host "
+                                        "192\\.0\\.2\\.9\\): no process yet",
+                                        member)),
+              ContainsRegex(fmt::format("paceline: {} .*failed first: it did not join within 3 s "
+                                        "\\(--start-timeout\\): no process yet: the way to that "
+                                        "host \\(ssh\\) has not answered",
+                                        member))));
     const auto at = result.error.find("hangs ");
     ASSERT_NE(at, std::string::npos) << result.error;
     EXPECT_FALSE(is_alive(std::atoi(result.error.c_str() + at + 6))) << member;
@@ -186,7 +184,7 @@ TEST(RunStart, AnAgentOfAnotherVersionEndsTheRunAndBothVersionsAreNamed) {
   const auto result =
       run(paceline_run({"--hosts", "nice:1", "--store", "127.0.0.2:0", "--ssh", script}, {"true"}));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_LT(result.took, 5s);
+  EXPECT_LT(result.took, 8s);
   EXPECT_THAT(result.error, ContainsRegex("this host has Paceline [0-8]\\..*, the launcher's has "
                                           "9\\..*; install the same Paceline on all hosts"));
 }
@@ -213,11 +211,11 @@ TEST(RunStart, NodesThatAreAwaitedAreNamedAndTheTimeoutCountsFromTheStart) {
   for (const auto& [rank, awaited] : {std::pair{"0", "for node ranks 1"},
                                       std::pair{"1", "node 1 waits for node 0 at 127.0.0.1"}}) {
     auto options = node_options(rank, launch::free_port(), secret);
-    options.insert(options.end(), {"--timeout", "600ms"});
+    options.insert(options.end(), {"--timeout", "2s"});
     const auto result = run(impatient(paceline_run(options, {"true"})));
     EXPECT_EQ(result.exit_code, 124) << result.error;
-    EXPECT_LT(result.took, 3s);
-    EXPECT_THAT(result.error, AllOf(ContainsRegex("paceline: start: for 0\\.2[0-9]* s node "),
+    EXPECT_LT(result.took, 6s);
+    EXPECT_THAT(result.error, AllOf(ContainsRegex("paceline: start: for [0-9.]+ s node "),
                                     HasSubstr(awaited), HasSubstr("--timeout has passed")));
   }
 }

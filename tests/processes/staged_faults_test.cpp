@@ -66,7 +66,7 @@ void expect_verdict_and_bits(StagedOptions options, std::size_t victim, std::int
   EXPECT_THAT(run.process().error(),
               AllOf(ContainsRegex("rank [0-9] (waited|sent) .*micro-batch [0-9]+ (for|of) stage "
                                   "[0-9].*" +
-                                  killed + " was lost"),
+                                  killed + " (was lost|\\(pid )"),
                     ContainsRegex(killed + " .*was killed by signal 9"),
                     HasSubstr("restart in 1 s as generation 2; the newest checkpoint is of step")));
 }

@@ -257,9 +257,10 @@ TEST_P(KilledTraining, EndsAllWithinTwoSecondsAndNamesTheDeadRank) {
   EXPECT_LT(Clock::now() - begin, 2s);
   for (int rank = 0; rank < 3; ++rank) {
     if (rank == victim) continue;
-    // "[1] error: while the gradients of bucket ... were averaged: rank 0 was lost: ..."
+    // "[1] error: while the gradients of bucket ... were averaged: rank 0 was lost: ...", or as the
+    // launcher tells it, "rank 0 (pid 12) was killed by ..."
     const std::string line = "\\[" + std::to_string(rank) + "\\] error: [^\n]*rank " +
-                             std::to_string(victim) + " was lost";
+                             std::to_string(victim) + " (was lost|\\(pid )";
     EXPECT_THAT(run.error(), ::testing::ContainsRegex(line));
   }
   EXPECT_EQ(left_overs(job, {*pid}, Deadline::in(2s)), "");

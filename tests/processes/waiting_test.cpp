@@ -21,7 +21,7 @@ class Waiting : public ::testing::TestWithParam<Carrier> {
 };
 
 TEST_P(Waiting, BurnsLessThanAFiftiethOfACoreAfterTenMilliseconds) {
-  const char* const late = is_nightly() ? "3000" : "500";
+  const char* const late = is_nightly() ? "3000" : "1500";
   const auto result = run_by(GetParam(), 2, {binary("patient"), late});
   ASSERT_EQ(result.exit_code, 0) << result.error << result.output;
   int waits = 0;

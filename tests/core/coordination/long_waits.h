@@ -62,10 +62,11 @@ struct LongWaits {
 // leaves its Job when all have ended or failed.
 inline LongWaits long_waits(int ranks, std::atomic<bool>& mute,
                             const std::function<void(Job&)>& body,
-                            std::chrono::milliseconds timeout = std::chrono::milliseconds(400)) {
+                            std::chrono::milliseconds timeout = std::chrono::milliseconds(400),
+                            std::chrono::milliseconds stall = std::chrono::milliseconds(50)) {
   const LocalWorldOptions options = {
       .operation_timeout = timeout,
-      .stall_time = std::chrono::milliseconds(50),
+      .stall_time = stall,
       .through = [&](int rank, int, std::unique_ptr<transport::Link> link) {
         if (rank != 0) return link;
         return std::unique_ptr<transport::Link>(std::make_unique<MuteLink>(std::move(link), mute));

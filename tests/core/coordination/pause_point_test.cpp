@@ -69,7 +69,8 @@ TEST(PausePoint, ARankThatEndsWithoutAWaitIsNamedToThoseWhoWait) {
 }
 
 // Rank 2 goes its own way, until both others have failed: the first one's deadline ends all, so it
-// leaves the other one time to tell its stall.
+// leaves the other one time to tell its stall. A rank that comes after the stall time would be
+// named beside rank 2.
 LongWaits others_wait(const std::function<void(PausePoint&)>& wait) {
   std::atomic<bool> never = false;
   std::latch others(2);
@@ -84,7 +85,7 @@ LongWaits others_wait(const std::function<void(PausePoint&)>& wait) {
       throw;
     }
   };
-  return long_waits(3, never, body, std::chrono::milliseconds(800));
+  return long_waits(3, never, body, std::chrono::seconds(2), std::chrono::milliseconds(300));
 }
 
 TEST(PausePoint, WhoeverWaitsNamesTheRankThatDoesNotComeThoughRank0AloneKnowsIt) {
@@ -99,7 +100,7 @@ TEST(PausePoint, WhoeverWaitsNamesTheRankThatDoesNotComeThoughRank0AloneKnowsIt)
         {end, "the end of all ranks' steps for rank 2, which has not ended its own"}}) {
     const LongWaits said = others_wait(wait);
     for (const int rank : {0, 1}) {
-      const std::string line = fmt::format("stall: for 0.05 s rank {} waits in {}\n", rank, waits);
+      const std::string line = fmt::format("stall: for 0.3 s rank {} waits in {}\n", rank, waits);
       EXPECT_THAT(said.lines, ::testing::HasSubstr(line));
       const auto own = static_cast<std::size_t>(rank);
       EXPECT_THAT(said.failures[own], ::testing::HasSubstr(" waits in " + waits));

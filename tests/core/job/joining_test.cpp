@@ -213,13 +213,13 @@ TEST(Rendezvous, RanksKnowWhichOfThemShareProcessors) {
 TEST(Rendezvous, AMissingRankIsNamed) {
   StoreWorld world(2);
   Environment e = environment(world, 0, 2, TransportChoice::automatic);
-  e.start_timeout = 30ms;
+  e.start_timeout = 1s;
   const auto failure = failure_of([&] { (void)join(e); });
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->fault, Fault::timed_out);
   EXPECT_EQ(failure->ranks, std::vector{1});
   EXPECT_EQ(failure->what,
-            "rank 1 has not joined within 0.03 s (PACELINE_START_TIMEOUT, `paceline run "
+            "rank 1 has not joined within 1 s (PACELINE_START_TIMEOUT, `paceline run "
             "--start-timeout`); did its process start, and does it call paceline::init()?");
   test::wait_until([&] { return !world.reports().empty(); });
   EXPECT_EQ(world.reports()[0].failure, *failure);
@@ -232,7 +232,7 @@ TEST(Rendezvous, ARankThatHasComeToTheStoreAndDoesNotGoOnIsToldAtTheStallTime) {
   stopped->set("here/1", {});
   Environment e = environment(world, 0, 3, TransportChoice::automatic);
   e.stall_time = 20ms;
-  e.start_timeout = 300ms;
+  e.start_timeout = 2s;
   ::testing::internal::CaptureStderr();
   const auto failure = failure_of([&] { (void)join(e); });
   const std::string told = ::testing::internal::GetCapturedStderr();

@@ -211,7 +211,7 @@ TEST(LateMembers, AServerThatDiesIsLostToMachinesAloneAndTheNextOneSpeaksToAllTh
       end();
     });
     EXPECT_TRUE(world.reports().empty()) << world.reports()[0].failure.what;
-    EXPECT_EQ(world.linked().size(), kFounders + 1U);
+    test::wait_until([&] { return world.linked().size() == kFounders + 1U; });
     EXPECT_EQ(world.linked().back(), kLate);
   }
 }

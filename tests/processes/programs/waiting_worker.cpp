@@ -7,12 +7,10 @@
 //   idle        joins, says so, and waits for nothing, with its Job
 //   brief       joins, says so, and ends
 //   before      says so instead of joining, and waits for nothing
-//   late:MS     says so, waits so long, and joins
 //   held        says so, waits for SIGUSR1, and joins
 //
 // A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -62,12 +60,11 @@ void behave(const std::string& behaviour) {
   const auto colon = behaviour.find(':');
   const std::string name = behaviour.substr(0, colon),
                     value = colon == std::string::npos ? "" : behaviour.substr(colon + 1);
-  if (name == "before" || name == "late") ready();
+  if (name == "before") ready();
   if (name == "before") wait_for_nothing();
-  if (name == "late") ::poll(nullptr, 0, std::atoi(value.c_str()));
   if (name == "held") be_held();
   Job job = paceline::init();
-  if (name != "late" && name != "held") ready();
+  if (name != "held") ready();
   if (name == "idle") wait_for_nothing();
   if (name == "stream") sum_up(job);
   for (std::uint64_t step = 1; name == "save"; ++step)

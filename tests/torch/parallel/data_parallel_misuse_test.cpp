@@ -286,7 +286,7 @@ TEST(DataParallel, GradientsThatCannotBeCarriedAreRefused) {
 TEST(DataParallel, ARankThatDoesNotComeIsToldWithWhatWaitsForIt) {
   for (const bool has_begun : {false, true}) {
     std::atomic<bool> told = false;
-    run_ranks(2, {.operation_timeout = std::chrono::milliseconds(300)}, [&](Job& job) {
+    run_ranks(2, {.operation_timeout = std::chrono::seconds(2)}, [&](Job& job) {
       Net net;
       DataParallel parallel(net, job, kSmallBuckets);
       if (job.rank() == 1) {

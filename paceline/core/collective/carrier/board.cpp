@@ -13,7 +13,7 @@ struct alignas(64) Board::Slot {
   std::uint64_t fingerprint;
   std::array<std::byte, kLongestInput> input;
   alignas(64) std::array<std::atomic<std::uint64_t>, 4> counters;
-  // Of the part that has this rank's number: which rank has taken it, in which operation.
+  // The part that has this rank's number: which rank has taken it, and in which operation.
   alignas(64) std::atomic<std::uint64_t> part;
 };
 

@@ -111,7 +111,7 @@ TEST(Nodes, OneThatLeavesBeforeTheOthersHaveComeMayComeAgain) {
 
 TEST(Nodes, ThatDoNotComeAreNamed) {
   auto impatient = node(0, 4, free_port());
-  impatient.patience = 300ms;
+  impatient.patience = 2s;
   const auto failure = failure_of(impatient, {node(2, 4, impatient.endpoint.port)});
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->fault, Fault::timed_out);

@@ -167,7 +167,8 @@ TEST(Work, TheFailureOfADroppedOneIsThrownByTheNextCall) {
       work.on_done([&](const Result<>& result) {
         failed = !result.has_value() && result.error().fault == Fault::mismatch ? 1 : 2;
         while (!calls && std::this_thread::get_id() != caller) std::this_thread::yield();
-        for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+        for (const Deadline moment = Deadline::in(20ms); !moment.passed();)
+          std::this_thread::yield();
         is_over = true;
       });
     }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "paceline/core/job/job_impl.h"
 #include "tests/core/collective/staging/on_device.h"
 #include "tests/support/conformance.h"
 #include "tests/support/nightly.h"
@@ -377,9 +378,11 @@ TEST(StagedPieces, NobodyUsesTheBuffersOfACallThatFailed) {
         device.work_off();
       }
       // The thread that drives waits for the copies, and abort() may drive.
-      const std::jthread later([&device] {
-        const Deadline moment = Deadline::in(100ms);
-        while (!moment.passed()) std::this_thread::yield();
+      const std::jthread later([&] {
+        while (!job.impl().generation->is_failing() && !deadline.passed())
+          std::this_thread::yield();
+        for (const Deadline moment = Deadline::in(20ms); !moment.passed();)
+          std::this_thread::yield();
         device.allow_copies_to_host(~std::uint64_t{0});
       });
       if (job.rank() == 1) job.world().abort("enough");

@@ -58,6 +58,7 @@ TEST(GatheredInputs, AreSentWithTheAssentAndWithoutAnyOtherFrame) {
     std::atomic<std::uint64_t> announced = 0, messages = 0, bytes = 0;
     run_ranks(kRanks, options_of(form, kRanks), [&](Job& job) {
       std::vector<float> values(25, 1);
+      job.world().barrier().wait();  // ranks that come much later are asked for
       const Traffic before = job.world().traffic();
       job.world().all_reduce(buffer_of(values)).wait();
       const Traffic after = job.world().traffic();

@@ -247,9 +247,10 @@ TEST(LateEngine, AMeetingThatDoesNotEndIsToldAtTheDeadlineWithAWayOut) {
   Ledger& ledger = Ledger::make();
   ledger.ends_meetings = false;
   OfferingWorld options;
-  options.world.timeout = 300ms;
+  options.world.timeout = 1s;
   run_offering(devices, ledger, 2, options, [&](Job& job) {
     std::vector<float> values(1000, 1);
+    job.world().barrier().wait();
     const Failure failure = failure_of([&] { job.world().all_reduce(on_device(values)).wait(); });
     EXPECT_EQ(failure.fault, Fault::timed_out);
     EXPECT_THAT(failure.what, HasSubstr("--device-transport staged"));

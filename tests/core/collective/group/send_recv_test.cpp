@@ -279,7 +279,7 @@ TEST(StagedTransfers, ADeadlineNamesTheOtherSideOnceTheDeviceIsDone) {
     run_with(devices, 2, {}, [&](Job& job) {
       if (job.rank() == 1) return failed.wait();
       const OnDevice memory(devices.device(0), 20'000, nullptr);
-      const PointToPointOptions options = {.tag = 3, .within = 50ms};
+      const PointToPointOptions options = {.tag = 3, .within = sends ? 1s : 50ms};
       const Failure failure = failure_of([&] {
         const Work work = sends ? job.world().send(memory.buffer(), 1, options)
                                 : job.world().recv(memory.buffer(), 1, options);
@@ -309,7 +309,7 @@ SaidOfDevice where_the_device_hangs(
   std::latch over(1);
   SaidOfDevice said;
   ::testing::internal::CaptureStderr();
-  run_with(devices, 2, {.timeout = 300ms, .stall_time = 50ms}, [&](Job& job) {
+  run_with(devices, 2, {.timeout = 1s, .stall_time = 50ms}, [&](Job& job) {
     std::vector<float> values(100, 1);
     if (job.rank() == 1) {
       failure_of([&] { job.world().send(buffer_of(values), 0).wait(); });
@@ -349,7 +349,7 @@ TEST(StagedTransfers, ADeviceThatDoesNotGoOnIsNamedAtTheStallTimeAndAtTheDeadlin
     device.give(nullptr, [] {});
     const std::vector<float> values(5);
     std::vector<Work> many;
-    for (int i = 0; i < 20; ++i) many.push_back(world.send(memory.buffer(), 1));
+    for (int i = 0; i < 20; ++i) many.push_back(world.send(memory.buffer(), 1, {.within = 60s}));
     const auto begin = Clock::now();
     many.push_back(world.send(const_buffer_of(values), 1, {.within = 50ms}));
     const Failure failure = failure_of([&] { many.back().wait(); });
