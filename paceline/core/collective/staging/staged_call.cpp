@@ -116,11 +116,15 @@ device::Event& StagedCall::arrival(std::size_t piece) const {
 
 // --- streams of callers --------------------------------------------------------------------------
 
-// The event stands for all streams that look at the word.
 Result<> StagedCall::order(device::Stream stream) {
-  if (auto held = place_->ordered->hold(stream); !held) return held;
+  auto& events = place_->ordered;
+  if (ordered_ == events.size()) {
+    auto made = device().make_event();
+    if (!made) return made.error();
+    events.push_back(std::move(made).value());
+  }
   if (auto held = device().hold_until(stream, place_->word(), value_); !held) return held;
-  return place_->ordered->record(stream);
+  return events[ordered_++]->record(stream);
 }
 
 void StagedCall::release() {

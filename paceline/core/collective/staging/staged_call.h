@@ -59,7 +59,8 @@ class StagedCall {
   // Nothing of it waits for what callers do.
   device::Stream own_stream() const { return area_->sums(); }
 
-  // All that `stream` is given from now on begins when release() was called. THREAD: any.
+  // All that `stream` is given from now on begins when release() was called. THREAD: any, one at a
+  // time.
   Result<> order(device::Stream stream);
   // The call has ended. THREAD: any.
   void release();
@@ -100,7 +101,7 @@ class StagedCall {
   std::unique_ptr<StagingArea::Place> place_;  // whose events and whose word are used
   std::unique_ptr<StagingArea::Place> host_;   // the buffers' places; null: it is not staged
   std::uint32_t value_ = 0;                    // of the word, when the call has ended
-  std::size_t marks_ = 0;                      // streams
+  std::size_t marks_ = 0, ordered_ = 0;        // streams: of the buffers, and behind the call
   ConstBuffer input_;
   Buffer output_;
   StagedPieces pieces_;

@@ -39,7 +39,8 @@ bool StagingArea::Place::is_quiet() const {
 }
 
 bool StagingArea::Place::is_free() const {
-  return is_quiet() && has_passed_or_failed(*ordered);
+  return is_quiet() && std::ranges::all_of(
+                           ordered, [](const auto& event) { return has_passed_or_failed(*event); });
 }
 
 StagingArea::Place::Word& StagingArea::Place::word() const {
@@ -78,8 +79,7 @@ std::unique_ptr<StagingArea::Place> StagingArea::take(std::size_t bytes) {
     }
   }
   auto place = std::make_unique<Place>();
-  for (auto* event :
-       {&place->called[0], &place->called[1], &place->here, &place->returned, &place->ordered})
+  for (auto* event : {&place->called[0], &place->called[1], &place->here, &place->returned})
     *event = must(device_.make_event());
   place->memory = allocate_(length);
   must(device_.register_host(place->memory.bytes()));

@@ -43,7 +43,8 @@ class StagingArea {
     std::unique_ptr<device::Event> here;  // the input is on the host; or the sum is made
     std::vector<std::unique_ptr<device::Event>> pieces_here;  // of the input, before that
     std::unique_ptr<device::Event> returned;                  // the output is on the device
-    std::unique_ptr<device::Event> ordered;                   // a stream has waited for the word
+    // For each stream that was ordered behind a call: it has seen the word.
+    std::vector<std::unique_ptr<device::Event>> ordered;
   };
 
   // `device` outlives it. THROWS Error (io): the device makes no streams.
