@@ -47,7 +47,7 @@ struct EndOfARank {
   int code;
 };
 
-TEST(RunRestarts, EachEndOfARankHasOneCauseOnAllRanksInEachGenerationAndTheCodeOfARunWithout) {
+TEST(RunRestarts, EachEndOfARankIsTheCauseOnAllRanksInEachGenerationAndHasTheCodeOfARunWithout) {
   const std::vector<EndOfARank> ends = {
       {"calls:3", "told: rank 1 has left the job", 1},
       {"exit:3", "failed first: it ended with code 3", 3},

@@ -135,7 +135,9 @@ TEST(Servers, ProgramsThatNeverJoinLeaveNoServerBehind) {
 TEST(Servers, AWorkerThatExitsWithoutLeavingIsLostToThem) {
   const auto result = run(run_table(2, 1, {"1=exit", "stream"}));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, HasSubstr("failed first: it ended with code 0 without ending its Job"));
+  EXPECT_THAT(result.error,
+              AllOf(HasSubstr("failed first: it ended with code 0 without ending its Job"),
+                    HasSubstr("server 0 ended with code 1")));
 }
 
 TEST(Servers, TheyStayWhileWorkersSaveAfterSigterm) {

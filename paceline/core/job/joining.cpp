@@ -554,7 +554,7 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
     store.serve_on(job->reactor->poller(), [&generation, hosted](const Failure& verdict) {
       // A store in rank 0 ends with it, also when all is well; the link to rank 0 tells which of
       // both it was.
-      if (!hosted || verdict.fault != Fault::peer_lost) generation.fail(verdict);
+      if (!hosted || verdict.fault != Fault::peer_lost) generation.fail_as_told(verdict);
     });
     generation.on_failure([&store](const Failure& failure) { store.report(failure); });
     if (e.replicas == 1) return;

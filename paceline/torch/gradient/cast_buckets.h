@@ -24,8 +24,9 @@ class CastBuckets {
   bool takes(std::size_t bucket) const;
   // Packs the bucket and loads it into the path. REQUIRES, here and below: takes(bucket).
   void load(std::size_t bucket, const GradientBuckets& buckets);
-  // Whether all means that have come back are finite. The device looks on a stream that does nothing
-  // else, and the call waits for that, but not for what the computation has been given meanwhile.
+  // Whether all means that have come back are finite. The device looks on a stream beside those of
+  // the computation, and the call waits for that look alone. REQUIRES: the path's wait for the bucket
+  // has returned, so the means lie there.
   bool are_finite(std::size_t bucket) const;
   // Writes the means into the bucket.
   void unpack(std::size_t bucket, const GradientBuckets& buckets) const;

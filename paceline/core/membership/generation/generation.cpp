@@ -64,6 +64,8 @@ void Generation::attach_late(int peer, std::unique_ptr<transport::Link> link) {
   if (place >= links_.size()) links_.resize(place + 1);
   links_[place] = std::move(link);
   late_.insert(peer);
+  if (const auto own = devices_.find(identity_.rank); own != devices_.end())
+    links_[place]->send({.type = frame::kDevice}, std::as_bytes(std::span(own->second)));
   borne_.insert(peer);
   const auto sinks = sinks_;
   for (const auto& [group, sink] : sinks)
@@ -72,9 +74,16 @@ void Generation::attach_late(int peer, std::unique_ptr<transport::Link> link) {
 
 void Generation::name_device(std::string_view device) {
   const std::string_view name = device.substr(0, kLongestDeviceName);
-  if (leaving_ || failure() || std::exchange(devices_[identity_.rank], name) == name) return;
+  if (leaving_ || failure() || !is_text(name) ||
+      std::exchange(devices_[identity_.rank], name) == name)
+    return;
   for (const auto& link : links_)
     if (link) link->send({.type = frame::kDevice}, std::as_bytes(std::span(name)));
+}
+
+void Generation::fail_as_told(Failure verdict) {
+  if (verdict.ranks.size() == 1) verdict.what += device_of(verdict.ranks.front());
+  fail(std::move(verdict));
 }
 
 std::string Generation::device_of(int peer) const {

@@ -111,7 +111,8 @@ class Generation final : private transport::LinkOwner {
   std::optional<Failure> loss_of(int peer) const;
 
   // Tells all members that this one's buffers lie in the memory of `device` ("cuda:0"), so that they
-  // name it where this member is late or lost. THREAD: driver.
+  // name it where this member is late or lost; the last one named counts. A name that is not of
+  // printable ASCII is kept from them. THREAD: driver.
   void name_device(std::string_view device);
   // " (on cuda:0)", behind the peer's name; empty: it has named none. THREAD: driver.
   std::string device_of(int peer) const;
@@ -125,6 +126,8 @@ class Generation final : private transport::LinkOwner {
 
   // Ends the generation; the first call wins. THREAD: driver.
   void fail(Failure why);
+  // The same with the launcher's verdict, which knows no devices.
+  void fail_as_told(Failure verdict);
   // An exception destroys what is in flight here: it ends at once, and the peers are told by the
   // next of fail(), with the cause, and tell_unwound(), with `thrown` where it is known. Nothing, if
   // the generation has failed. THREAD: driver.

@@ -324,6 +324,27 @@ TEST_F(GenerationTest, ADeviceIsToldToAllPeersOnceForEachName) {
   }
 }
 
+TEST_F(GenerationTest, ADeviceIsToldToAMemberThatComesLateToo) {
+  generation.name_device("cuda:0");
+  auto wire = std::make_unique<Wire>(5);
+  Wire* const late = wire.get();
+  generation.attach_late(5, std::move(wire));
+  ASSERT_EQ(late->sent.size(), 1U);
+  EXPECT_EQ(late->sent[0].first, frame::kDevice);
+}
+
+TEST_F(GenerationTest, TheLaunchersVerdictOnOneRankHasItsDevice) {
+  const std::string_view name = "cuda:1";
+  EXPECT_TRUE(owner().received(0, {.type = frame::kDevice}, std::as_bytes(std::span(name)), false));
+  generation.fail_as_told({Fault::peer_lost, "rank 0 (pid 12) was killed by signal 9", {0}});
+  EXPECT_EQ(generation.failure()->what, "rank 0 (pid 12) was killed by signal 9 (on cuda:1)");
+}
+
+TEST_F(GenerationTest, ANameOfADeviceThatIsNoTextIsNotTold) {
+  for (const char* name : {"", "cuda\n0", "\x80"}) generation.name_device(name);
+  for (const Wire* wire : {wires[0], wires[2]}) EXPECT_TRUE(wire->sent.empty());
+}
+
 TEST_F(GenerationTest, ANameOfADeviceThatIsNoTextIsRefused) {
   for (const std::string_view name : {"", "cuda\n0", "\x80"}) {
     const auto taken =
