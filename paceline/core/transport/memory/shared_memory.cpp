@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -122,7 +123,10 @@ bool SharedMemory::take_back(Extent pages) const {
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (own == MAP_FAILED) return false;
   std::memcpy(own, data_ + pages.begin, bytes);
-  if (::mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + pages.begin) != MAP_FAILED)
+  // The system itself: UCX, once loaded, puts a function in the place of ::mremap that loses the new
+  // address.
+  if (::syscall(SYS_mremap, own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                data_ + pages.begin) != -1)
     return true;
   ::munmap(own, bytes);
   return false;

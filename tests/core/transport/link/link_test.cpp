@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "paceline/core/base/seed.h"
+#include "paceline/core/transport/memory/shared_memory.h"
 #include "tests/core/transport/link_ends.h"
 #include "tests/support/limit.h"
 #include "tests/support/pattern.h"
@@ -276,6 +277,21 @@ TEST_P(LinkConformance, AUseThatHasBegunIsToldOrWaitedForByWhoAbandons) {
   abandoning.join();
   EXPECT_EQ(sound, waited) << "what was read is sound if nobody went on meanwhile";
   EXPECT_TRUE(abandoned);
+}
+
+// Libraries of fabrics watch the address space, by functions in the place of the system's.
+TEST_P(LinkConformance, PagesAreTakenBackWhereTheyLieThoughALibraryWatchesThem) {
+  send(one, {.type = FrameType::data, .sequence = 1}, pattern(100, 1));
+  ASSERT_TRUE(other.wait_for_heard(1));
+  const auto memory = transport::SharedMemory::create(3 * 4096).value();
+  const auto peers =
+      transport::SharedMemory::attach(transport::FileDescriptor(::dup(memory.fd())), 3 * 4096)
+          .value();
+  std::ranges::fill(memory.bytes(), std::byte{7});
+  ASSERT_TRUE(memory.take_back({4096, std::uint64_t{2} * 4096}));
+  std::ranges::fill(peers.bytes(), std::byte{99});
+  for (std::size_t page = 0; page < 3; ++page)
+    EXPECT_EQ(memory.bytes()[page * 4096], page == 1 ? std::byte{7} : std::byte{99}) << page;
 }
 
 TEST_P(LinkConformance, ThereIsNoWindowOutsideThePeersMemory) {
