@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <thread>
 
 #include "paceline/core/collective/staging/staged_calls.h"
 #include "paceline/core/collective/staging/staging_area.h"
@@ -410,6 +411,8 @@ TEST(StagedCalls, MemoryThatAStreamBehindACallStillReadsIsKept) {
   std::atomic<std::uint32_t> word = 0;
   const MutableBytes own(reinterpret_cast<std::byte*>(&word), sizeof word);
   ASSERT_TRUE(device.register_host(own));
+  std::size_t registered = 0;
+  std::jthread later;
   run_with(devices, 1, {.transport = membership::DeviceTransport::staged}, [&](Job& job) {
     const device::Stream late = device.make_stream().value(), soon = device.make_stream().value();
     const OnDevice memory(device, 1000, nullptr);
@@ -420,10 +423,16 @@ TEST(StagedCalls, MemoryThatAStreamBehindACallStillReadsIsKept) {
     work.order(soon);
     device.allow_copies_to_host(~std::uint64_t{0});
     work.wait();
+    later = std::jthread([&] {  // the job ends meanwhile
+      for (const Deadline moment = Deadline::in(100ms); !moment.passed();)
+        std::this_thread::yield();
+      registered = device.registered();
+      word = 1;
+    });
   });
-  EXPECT_EQ(device.registered(), 2U);
-  word = 1;
-  device.work_off();
+  later.join();
+  EXPECT_EQ(registered, 2U);
+  EXPECT_EQ(device.registered(), 1U) << "it is let go when the stream has gone on";
   device.unregister_host(own);
 }
 
