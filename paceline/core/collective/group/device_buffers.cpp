@@ -36,7 +36,7 @@ std::shared_ptr<collective::StagingArea> Communicator::Impl::staging_area(int de
                                       bytes);
         });
   }
-  // Without the lock: what is told may run callbacks, which may call this group.
+  // The lock is free here: this may run callbacks of the program, which may call this group.
   membership::name_device(*group->reactor(), group->members().shared_generation(),
                           known.device(device).name());
   return made;
