@@ -20,6 +20,7 @@
 //   DataParallel, Mirrored, Join          replicas in step, by any schedule, codec and strategy
 //   DistributedOptimizer, clip_grad_norm  the same for loops that were written for one process
 //   SyncBatchNorm                         norms over the batches of all ranks
+//   buffer_of(), sha256_of()              tensors in collectives, and a digest of them
 //   device_of()                           which GPU a rank trains on, or the CPU
 //   DeviceMesh                            ranks on a grid: dp, tp, pp, cp
 //   parallelize(), ring_attention(), ...  layers and sequences that ranks share
@@ -37,12 +38,15 @@
 #include "paceline/core/pipeline/order/schedule_catalogue.h"
 #include "paceline/core/plan/recompute_segments.h"
 #include "paceline/paceline.h"
+#include "paceline/torch/bridge/digest.h"
+#include "paceline/torch/bridge/tensors.h"
 #include "paceline/torch/checkpointing/checkpointing.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/optimizers/optimizers.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/pipeline/pipeline.h"
-#include "paceline/torch/precision/precision.h"
+#include "paceline/torch/precision/autocast.h"
 #include "paceline/torch/server_embedding/server_embedding.h"
-#include "paceline/torch/strategy/strategy.h"
+#include "paceline/torch/strategy/ensemble.h"
+#include "paceline/torch/strategy/sandblaster.h"
 #include "paceline/torch/tensor/tensor.h"

@@ -43,7 +43,7 @@ int main() {
     const schedule::Model model{.name = "one", .tensors = {{.bytes = bytes}}};
     const Allocation memory = world.allocate(bytes);
     const Buffer gradients{memory.data(), bytes / sizeof(float), Dtype::f32};
-    schedule::GradientPath path(schedule::carriage_in_lanes(world, 1), model,
+    schedule::GradientPath path(schedule::transport_in_lanes(world, 1), model,
                                 schedule::barrier(model), {gradients});
     const int calls = static_cast<int>(std::max<std::size_t>(20, (4 << 20) / bytes));
     std::vector<double> direct, by_path;

@@ -119,11 +119,12 @@ int train(paceline::Job& job, const Options& options) {
     if (tells) std::printf("%sstep %d: test accuracy %.4f\n", live ? "\n" : "", int(step), right);
   }
   progress.reset();
+  parallel.finish();  // some synchronies still exchange what they have
   if (!options.trace.empty()) {
     const auto traces = observe::gather_traces(job.world(), job.trace());
     if (tells) observe::write_trace(options.trace, traces);
   }
-  if (tells && !options.save.empty()) torch::save(model, options.save);
+  if (!options.save.empty()) parallel.save(options.save);
   return checkpoints ? checkpoints->finish() : 0;
 }
 

@@ -37,8 +37,8 @@ std::vector<SparseTable*> ClickTables::all() {
   return tables;
 }
 
-void ClickTables::rest() {
-  for (SparseTable* const table : all()) table->rest().wait();
+void ClickTables::quiesce() {
+  for (SparseTable* const table : all()) table->quiesce().wait();
 }
 
 double ClickTables::rows_pushed() const {

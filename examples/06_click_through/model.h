@@ -26,7 +26,7 @@ struct ClickTables {
   std::optional<paceline::server::SparseTable> deep;  // rows of --width numbers
 
   std::vector<paceline::server::SparseTable*> all();
-  void rest();  // waits until all workers have called it: then all updates are in the rows
+  void quiesce();  // waits until all workers have called it: then all updates are in the rows
   double rows_pushed() const;        // by this worker
   std::int64_t rows_stored() const;  // by all servers, at the last rest
 };

@@ -124,7 +124,7 @@ class Training {
   // Each rank scores its share of the held-out lines, when all updates are in the rows.
   void evaluate(std::int64_t step) {
     if (progress_) progress_->pause();
-    tables_.rest();
+    tables_.quiesce();
     const torch::NoGradGuard no_grad;
     constexpr std::int64_t kLinesAtATime = 2'000;
     const std::int64_t all = std::ssize(data_.held_out);

@@ -266,14 +266,23 @@ TEST_F(WaitingTable, OfNodesAndAgents) {
     return [signal](const Scene& scene) { scene.signal_host_2(signal, "--as-agent"); };
   };
   const auto cut = [](const Scene& scene) { scene.pull_cable(); };
+  // A host that has lost its own cable cannot even put its bytes on the way.
+  const auto cut_and_call_there = [](const Scene& scene) {
+    scene.pull_cable();
+    for (const std::size_t rank : {2U, 3U}) ::kill(scene.pids.at(rank), SIGUSR1);
+  };
   const std::vector<int> all = {0, 1, 2, 3}, last = {2, 3};
+  // In a call by this algorithm each rank waits for ranks 2 and 3 itself. In others rank 0 may wait
+  // for rank 1, which waits for rank 3, and if rank 0 is the first to give up, it names rank 1.
   const std::vector<std::string> start = {"2=before", "3=before", "stream"},
-                                 end = {"2=idle", "3=idle", "brief"};
+                                 call = {"stream:direct"}, end = {"2=idle", "3=idle", "brief"};
   const std::string missing = "the start waits for.*missing: .*ranks 2, 3 \\(host",
                     absent = "rank 2 .*did not join within",
                     silent = "stall: for .* rank [01] waits in all_reduce.* ranks? [23]",
                     late = "failed timed out: deadline: rank [01] waits .* ranks? [23]",
                     no_answer = "the host of ranks? [0-3].* has not answered for",
+                    silent_there = "stall: for .* rank [23] waits in all_reduce.*" + no_answer,
+                    late_there = "failed timed out: deadline: rank [23] waits.*" + no_answer,
                     lost = "rank [23] .*failed first",
                     runs_on = "the end waits for .*rank.* 0.* ended; .*rank 2 .*; rank 3 ",
                     ended = "had to be stopped|could not be stopped in time", nothing;
@@ -281,15 +290,17 @@ TEST_F(WaitingTable, OfNodesAndAgents) {
       {"node stopped, start", there(start, kStart), last, on_all(SIGSTOP), missing, absent},
       {"node dead, start", there(start, kStart), last, on_all(SIGKILL), nothing, lost},
       {"node cut off, start", there(start, kStart), last, cut, missing, absent},
-      {"node stopped, call", there({"stream"}, kOperation), all, on_all(SIGSTOP), silent, late},
-      {"node dead, call", there({"stream"}, kOperation), all, on_all(SIGKILL), nothing, lost},
-      {"node cut off, call", there({"stream"}, kOperation), all, cut, silent, no_answer},
+      {"node stopped, call", there(call, kOperation), all, on_all(SIGSTOP), silent, late},
+      {"node dead, call", there(call, kOperation), all, on_all(SIGKILL), nothing, lost},
+      {"node cut off, call", there(call, kOperation), all, cut, silent, no_answer},
+      {"node cut off, call there alone", there({"later"}, kOperation), all, cut_and_call_there,
+       silent_there, late_there},
       {"node stopped, end", there(end, kStopped), last, on_all(SIGSTOP), runs_on, ended,
        kBySigterm},
       {"node dead, end", there(end), last, on_all(SIGKILL), nothing, lost},
       {"node cut off, end", there(end, kStopped), last, cut, runs_on, ended, kBySigterm},
       {"agent dead, start", there(start, kStart), last, on_agent(SIGKILL), nothing, lost},
-      {"agent dead, call", there({"stream"}, kOperation), all, on_agent(SIGKILL), nothing, lost},
+      {"agent dead, call", there(call, kOperation), all, on_agent(SIGKILL), nothing, lost},
       {"agent stopped, end", there(end, kStopped), last, on_agent(SIGSTOP), runs_on, ended,
        kBySigterm},
       {"agent dead, end", there(end), last, on_agent(SIGKILL), nothing, lost},

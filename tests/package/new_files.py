@@ -1,7 +1,7 @@
 """What CONTRIBUTING says one has to write is enough: new_files.py REPOSITORY
 
 In a copy of the sources a codec, a strategy, a model of consistency, an optimizer, a schedule and a subcommand are added, each
-as one file (the optimizer with its header); CMake must find them and put them into the tables that it generates. Each is an
+as one file (the optimizer with its header, and a row in a table); CMake must find them and put them into the tables that it generates. Each is an
 entry that is there, under another name. With PACELINE_NIGHTLY=1 the copy is built, too.
 """
 
@@ -16,10 +16,10 @@ import tempfile
 # What CONTRIBUTING calls it, the folder of its catalogue, the entry that is copied, and its type.
 ENTRIES = [
     ("a compression method", "core/compress/methods", "fp16", "Method"),
-    ("a schedule", "core/schedule/policies", "merged", "Policy"),
+    ("a schedule", "core/schedule/policies", "general", "Policy"),
     ("a model of consistency of tables on servers", "core/server/consistency", "asp", "Consistency"),
     ("a strategy that keeps replicas in step", "torch/strategy/strategies", "none", "Strategy"),
-    ("a subcommand of `paceline`", "app/cli/commands", "doctor", "Subcommand"),
+    ("a subcommand of `paceline`", "app/cli/commands", "plan", "Subcommand"),
 ]
 SOURCES = ("paceline", "cmake", "tests", "examples", "bench", "docs", "scripts", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md",
            "CHANGELOG.md", "CONTRIBUTING.md")
@@ -41,16 +41,28 @@ def add_entry(copy, folder, entry, kind):
     """The entry once more, with names of its own; everything else in its file is private or renamed with it."""
     text = (copy / "paceline" / folder / f"{entry}.cpp").read_text(encoding="utf-8")
     renamed = re.sub(rf"\b{entry}(?=\b|_)", "newcomer", text)
-    renamed = re.sub(r"\b(\w+)(?=\(\s*(?:int argc|const Json))", r"newcomer_\1", renamed)
+    for name in re.findall(r"^(?:class|struct) (\w+)", renamed, re.M):
+        renamed = re.sub(rf"\b{name}\b", f"Newcomer{name}", renamed)
     assert f"{kind} newcomer()" in renamed, f"{entry}.cpp does not define {kind} {entry}()"
     (copy / "paceline" / folder / "newcomer.cpp").write_text(renamed, encoding="utf-8")
 
 
 def add_optimizer(copy):
+    """LAMB once more: its header and source, and its row in the table of known optimizers."""
     folder = copy / "paceline/torch/optimizers"
+
+    def renamed(text):
+        return text.replace("LAMB", "Newcomer").replace("lamb", "newcomer")
+
     for ending in ("h", "cpp"):
         text = (folder / f"lamb.{ending}").read_text(encoding="utf-8")
-        (folder / f"newcomer.{ending}").write_text(text.replace("LAMB", "Newcomer").replace("lamb", "newcomer"), encoding="utf-8")
+        (folder / f"newcomer.{ending}").write_text(renamed(text), encoding="utf-8")
+    table = folder / "known_optimizers.cpp"
+    text = table.read_text(encoding="utf-8")
+    row = re.search(r"^ *row<LAMB,.*\n", text, re.M)[0]
+    include = '#include "paceline/torch/optimizers/lamb.h"\n'
+    text = text.replace(row, row + renamed(row)).replace(include, include + renamed(include))
+    table.write_text(text, encoding="utf-8")
 
 
 def missing(copy, build):

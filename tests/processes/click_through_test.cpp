@@ -17,7 +17,6 @@ namespace paceline::test {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 

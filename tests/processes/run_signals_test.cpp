@@ -13,7 +13,6 @@ namespace paceline::test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(RunSignals, EachStopSignalIsForwardedToAllAndEndsWith128PlusN) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {

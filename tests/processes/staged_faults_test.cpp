@@ -19,7 +19,6 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using StagedOptions = TrainingRun::Options;
 
 constexpr int kStagedSteps = 96, kStagedEvery = 24;

@@ -2,56 +2,35 @@
 
 #include <algorithm>
 
+#include "tests/support/test_link.h"
+
 namespace paceline::test {
 
 using transport::FrameHeader;
 
-class MortalLink final : public transport::Link {
+class MortalLink final : public TestLink {
  public:
-  MortalLink(int peer, std::unique_ptr<Link> inner, Life& life)
-      : peer_(peer), inner_(std::move(inner)), life_(life) {
+  MortalLink(std::unique_ptr<Link> inner, Life& life) : TestLink(std::move(inner)), life_(life) {
     life_.links_.push_back(this);
   }
   ~MortalLink() override { std::erase(life_.links_, this); }
 
   void end() { inner_.reset(); }
 
-  int peer() const override { return peer_; }
   void send(const FrameHeader& header, Bytes payload, transport::SendListener* listener,
             std::uint64_t cookie) override {
     if (life_.may_send()) inner_->send(header, payload, listener, cookie);
   }
-  MutableBytes window(transport::Remote target, std::size_t bytes) override {
-    return alive() ? inner_->window(target, bytes) : MutableBytes();
-  }
-  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t segment) override {
-    return alive() ? inner_->memory(segment) : nullptr;
-  }
-  bool begin_use() override { return alive() && inner_->begin_use(); }
-  bool end_use() override { return inner_ && inner_->end_use() && alive(); }
+  bool begin_use() override { return reached() && inner_->begin_use(); }
+  bool end_use() override { return inner_ && inner_->end_use() && reached(); }
   void release(const FrameHeader& reference) override {
     if (life_.may_send()) inner_->release(reference);
   }
-  std::optional<transport::Remote> remote_of(Bytes own) const override {
-    return alive() ? inner_->remote_of(own) : std::nullopt;
-  }
-  void offer(std::uint64_t segment,
-             std::shared_ptr<const transport::SharedMemory> memory) override {
-    if (alive()) inner_->offer(segment, std::move(memory));
-  }
-  void withdraw(std::uint64_t segment) override {
-    if (alive()) inner_->withdraw(segment);
-  }
-  void abandon() override {
-    if (alive()) inner_->abandon();
-  }
-  bool flushed() const override { return !alive() || inner_->flushed(); }
+  transport::LinkProgress progress() const override { return {}; }
 
  private:
-  bool alive() const { return !life_.dying_; }
+  bool reached() const override { return !life_.dying_; }
 
-  const int peer_;
-  std::unique_ptr<Link> inner_;
   Life& life_;
 };
 
@@ -101,10 +80,9 @@ void Life::die() {
 }
 
 LocalWorldOptions with_mortal_rank(LocalWorldOptions options, int mortal, Life& life) {
-  options.through = [mortal, &life](int rank, int peer, std::unique_ptr<transport::Link> link) {
+  options.through = [mortal, &life](int rank, int, std::unique_ptr<transport::Link> link) {
     if (rank != mortal) return link;
-    return std::unique_ptr<transport::Link>(
-        std::make_unique<MortalLink>(peer, std::move(link), life));
+    return std::unique_ptr<transport::Link>(std::make_unique<MortalLink>(std::move(link), life));
   };
   return options;
 }

@@ -75,6 +75,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     ::ioctl(0, TIOCSCTTY, 0);
   }
   ::signal(SIGHUP, options.ignore_hangup ? SIG_IGN : SIG_DFL);
+  // A shell lets what it starts in the background ignore these, as tests may be.
+  for (const int number : {SIGINT, SIGQUIT}) ::signal(number, SIG_DFL);
   if (!options.directory.empty() && ::chdir(options.directory.c_str()) != 0) ::_exit(126);
   auto command = options.command;
   auto environment = environment_of(options);

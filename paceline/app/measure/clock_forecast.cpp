@@ -63,10 +63,7 @@ class PacedWorker final : public machine::Machine {
   static constexpr std::uint32_t kComputed = 1'000'000;
 
   std::int64_t clock() const {
-    return table_.read([](const auto& one) { return one.clock(); });
-  }
-  static void append(Actions& all, Actions more) {
-    std::move(more.begin(), more.end(), std::back_inserter(all));
+    return table_.look([](const auto& one) { return one.clock(); });
   }
   Actions work(TableMachine::Work what, Time now) {
     table_.do_work(std::move(what));
@@ -78,10 +75,10 @@ class PacedWorker final : public machine::Machine {
   }
 
   Actions go_on(Actions actions, Time now) {
-    const bool has_row = table_.read(
+    const bool has_row = table_.look(
         [](const auto& one) { return one.has_pulled() && one.answered() == one.pushes(); });
     if (phase_ == Phase::starting &&
-        table_.read([](const auto& one) { return one.is_assigned(); })) {
+        table_.look([](const auto& one) { return one.is_assigned(); })) {
       append(actions, pull(now));
     } else if (phase_ == Phase::pulling && has_row) {
       append(actions, compute(now));

@@ -2,11 +2,9 @@
 // one rank; the measuring loop runs it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "paceline/core/base/dtype.h"
 #include "paceline/core/collective/group/communicator.h"
@@ -64,8 +62,7 @@ std::unique_ptr<Contestant> make_device_contestant(Job& job, int device, Communi
 //   push_pull  the servers form the sum of all workers' arrays (schedule/path/push_pull.h)
 //   push       each worker adds an array to a table, which applies it at once, and has the answer
 //   pull       each worker reads the table
-inline constexpr std::array<std::string_view, 3> kServerOperations = {"push_pull", "push", "pull"};
-
+//
 // REQUIRES: a job with servers, f32 or f64. Every worker makes it, in the same order. `memory` is
 // as for make_contestant. THROWS Error (misuse): no such operation.
 std::unique_ptr<Contestant> make_server_contestant(Job& job, const Candidate& candidate,

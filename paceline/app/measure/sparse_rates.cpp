@@ -94,7 +94,7 @@ void fill(Job& job, server::SparseTable& table, const SparseOptions& options) {
     const std::vector<float> zeros(ids.size() * options.width);
     table.push(ids, const_buffer_of(zeros));
   }
-  table.rest().wait();
+  table.quiesce().wait();
 }
 
 double pulls_a_second(server::SparseTable& table, const SparseOptions& options,
@@ -158,7 +158,7 @@ SparseRates sparse_rates_of_workers(Job& job, const SparseOptions& options) {
   rates.push_back(ids * pulls_a_second(table, options, requests));
   job.world().barrier().wait();
   rates.push_back(ids * pushes_a_second(table, options, requests));
-  table.rest().wait();
+  table.quiesce().wait();
   job.world().all_reduce(buffer_of(rates)).wait();
   return {rates[0], rates[1]};
 }

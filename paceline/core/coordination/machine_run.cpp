@@ -69,9 +69,9 @@ class AskingWait {
         movement_(links) {}
 
   void operator()() {
-    while (!until(is_told_ ? last_question_ : quiet_until_.sooner(last_question_))) {
+    while (!until(is_told_ ? last_question_ : next_look().sooner(last_question_))) {
       if (last_question_.passed()) return end();
-      if (has_moved()) continue;
+      if (has_moved() || !quiet_until_.passed()) continue;
       if (hear_answers()) return;
       warn(stall_text(links_.stall_time, waits_for(awaited())));
       is_told_ = true;
@@ -81,6 +81,13 @@ class AskingWait {
  private:
   const membership::GenerationIdentity& own() const { return links_.generation->identity(); }
   bool until(Deadline deadline) const { return links_.reactor->drive_until(is_over_, deadline); }
+
+  // It looks more often than once in the stall time, or what moved just after a look would put the
+  // line off by all of that time.
+  Deadline next_look() const {
+    constexpr int kLooks = 10;
+    return quiet_until_.sooner(Deadline::in(links_.stall_time / kLooks));
+  }
 
   bool has_moved() {
     const std::uint64_t before = std::exchange(moved_, questions_.movement());

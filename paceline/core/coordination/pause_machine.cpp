@@ -118,10 +118,7 @@ Actions PauseMachine::hear(int from, const Message& message) {
 // A rank that has asked for a pause waits for no others before that one is over: so none is open
 // when all ranks wait.
 void PauseMachine::append_decisions(Actions& actions) {
-  const auto tell_all = [&](const Message& message) {
-    const Actions more = to_all(message);
-    actions.insert(actions.end(), more.begin(), more.end());
-  };
+  const auto tell_all = [&](const Message& message) { append(actions, to_all(message)); };
   if (is_open_ && std::ranges::find(here_, false) == here_.end()) {
     tell_all(
         {.kind = kGo, .payload = WireWriter().integer(open_.reasons).integer(open_.step).bytes()});

@@ -46,7 +46,7 @@ Job::Impl::~Impl() {
   world.reset();
   const auto thrown = unwinds ? failure_in_flight() : std::nullopt;
   reactor->run([this, unwinds, &thrown] {
-    late_door.reset();
+    late_members.reset();
     if (unwinds) generation->unwind(thrown);
     generation->leave();
     if (store && !unwinds) store->leave();

@@ -25,7 +25,7 @@
 namespace paceline {
 
 namespace job {
-class LateDoor;
+class LateMembers;
 }
 
 // The reactor is shared with allocations and works that outlive a moved-from Job's pointer, never
@@ -47,7 +47,7 @@ class Job::Impl {
   std::unique_ptr<membership::HostedStore> hosted_store;
   std::unique_ptr<membership::StoreClient> store;
   // For servers that are replicated: lets those in that are started again, and hears of the map.
-  std::unique_ptr<job::LateDoor> late_door;
+  std::unique_ptr<job::LateMembers> late_members;
   job::MapWatchers server_maps;
   // In whose memory buffers may lie; found when one does. THROWS Error (misuse): there are none.
   device::Devices& devices();

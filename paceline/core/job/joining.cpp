@@ -104,7 +104,7 @@ class Joining {
     job_.reactor->run([&] { job_.reactor->set_options(reactor_options(crowded)); });
     job_.generation->set_hosts(found);
     job_.profile = endpoints_[0].profile;
-    if (environment_.replicas > 1) leave_the_door_open();
+    if (environment_.replicas > 1) let_late_members_come();
   }
 
  private:
@@ -209,10 +209,10 @@ class Joining {
   }
 
   // Servers that are started again may come from now on.
-  void leave_the_door_open() {
+  void let_late_members_come() {
     job_.reactor->run([this] {
-      job_.late_door =
-          std::make_unique<LateDoor>(job_, own_, acceptor_.take_listeners(), ring_bytes(members_));
+      job_.late_members = std::make_unique<LateMembers>(job_, own_, acceptor_.take_listeners(),
+                                                        ring_bytes(members_));
     });
   }
 
@@ -246,8 +246,8 @@ class Joining {
                               : socket.error();
     if (!hello && deadline_.passed()) throw lost(peer, hello.error());
     if (!hello) return false;
-    auto medium = await_door(*socket, memory, deadline_,
-                             [this] { heed_ends(Deadline::in(Clock::duration::zero())); });
+    auto medium = await_admission(*socket, memory, deadline_,
+                                  [this] { heed_ends(Deadline::in(Clock::duration::zero())); });
     // The peer would take another connection for a second one of the same member.
     if (!medium && medium.error().fault != Fault::peer_lost) throw lost(peer, medium.error());
     if (!medium) return false;
@@ -514,7 +514,7 @@ Deadline start_deadline(const Environment& e) {
 std::unique_ptr<Job::Impl> join(Environment environment) {
   const Deadline deadline = start_deadline(environment);
   // The launcher's word holds until all ranks have told their processors.
-  set_log_level(environment.own_lines);
+  set_log_level(environment.log_level);
   const auto options = reactor_options(environment.local_world_size > own_processors().count());
   auto job = std::make_unique<Job::Impl>(std::move(environment), options);
   const Environment& e = job->environment;

@@ -35,8 +35,8 @@ Failure turned_away() {
 
 }  // namespace
 
-LateDoor::LateDoor(Job::Impl& job, const Hello& own, std::vector<FileDescriptor> listeners,
-                   std::size_t ring_bytes)
+LateMembers::LateMembers(Job::Impl& job, const Hello& own, std::vector<FileDescriptor> listeners,
+                         std::size_t ring_bytes)
     : job_(job),
       founders_(own.world_size),
       ring_bytes_(ring_bytes),
@@ -47,7 +47,7 @@ LateDoor::LateDoor(Job::Impl& job, const Hello& own, std::vector<FileDescriptor>
   for (FileDescriptor& listener : listeners) acceptor_.listen(std::move(listener));
 }
 
-bool LateDoor::may_come(const Hello& hello) const {
+bool LateMembers::may_come(const Hello& hello) const {
   membership::Generation& generation = *job_.generation;
   return hello.purpose == membership::Purpose::peer && hello.rank >= founders_ &&
          hello.rank < founders_ + membership::kMostRanks &&
@@ -57,7 +57,7 @@ bool LateDoor::may_come(const Hello& hello) const {
 
 // A newcomer that is turned away finds the connection closed. It hears that it is in while nothing
 // else runs here: all that it causes, such as the launcher's next map, comes when the link is there.
-void LateDoor::accepted(FileDescriptor socket, const Hello& hello) {
+void LateMembers::accepted(FileDescriptor socket, const Hello& hello) {
   if (!may_come(hello)) return;
   membership::Generation& generation = *job_.generation;
   const auto identity = generation.stream_identity(hello.rank);
@@ -77,15 +77,15 @@ void LateDoor::accepted(FileDescriptor socket, const Hello& hello) {
                                                   generation.link_owner(), *job_.reactor));
 }
 
-Result<std::unique_ptr<transport::SharedMedium>> await_door(
+Result<std::unique_ptr<transport::SharedMedium>> await_admission(
     FileDescriptor& socket, bool memory, Deadline deadline,
     const std::function<void()>& heed_ends) {
   while (!transport::wait_for(socket.get(), POLLIN, deadline.sooner(Deadline::in(kBetweenEnds)))) {
     heed_ends();
     if (deadline.passed()) return Failure{Fault::timed_out, "it does not let this server in", {}};
   }
-  constexpr std::size_t kOfTheDoor = 0;  // it makes the rings, and chooses their length
-  if (memory) return transport::make_process_medium(std::move(socket), 1, kOfTheDoor, deadline);
+  constexpr std::size_t kOfTheMember = 0;  // it makes the rings, and chooses their length
+  if (memory) return transport::make_process_medium(std::move(socket), 1, kOfTheMember, deadline);
   std::array<std::byte, 1> word = {};
   if (!transport::receive_all(socket.get(), word, deadline) || word != kIn) return turned_away();
   return std::unique_ptr<transport::SharedMedium>();

@@ -1,5 +1,7 @@
 #include "paceline/core/machine/machine.h"
 
+#include <iterator>
+
 namespace paceline::machine {
 namespace {
 
@@ -11,6 +13,10 @@ struct Performer {
 };
 
 }  // namespace
+
+void append(Actions& all, Actions more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
 
 void perform(const Actions& actions, Port& port) {
   for (const Action& action : actions) std::visit(Performer{port}, action);

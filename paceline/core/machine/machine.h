@@ -54,6 +54,8 @@ struct Drop {
 
 using Action = std::variant<Send, Arm, Drop>;
 using Actions = std::vector<Action>;
+// Puts `more` behind `all`.
+void append(Actions& all, Actions more);
 
 // Peers are numbered by the driver. THREAD: one.
 class Machine {

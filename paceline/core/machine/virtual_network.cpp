@@ -20,8 +20,8 @@ class VirtualNetwork::Sender final : public Port {
   const int address_;
 };
 
-VirtualNetwork::VirtualNetwork(std::uint64_t seed, const NetworkFaults& weather)
-    : weather_(weather), numbers_(seed) {}
+VirtualNetwork::VirtualNetwork(std::uint64_t seed, const NetworkFaults& faults)
+    : faults_(faults), numbers_(seed) {}
 
 void VirtualNetwork::add(int address, Machine& machine) {
   PACELINE_CHECK(machines_.emplace(address, &machine).second, "address {} is taken", address);
@@ -83,15 +83,15 @@ void VirtualNetwork::schedule(Time at, Event event) {
 }
 
 Time VirtualNetwork::delay() {
-  const auto span = static_cast<double>((weather_.most_delay - weather_.least_delay).count());
-  return weather_.least_delay + Time(static_cast<Time::rep>(numbers_.unit() * span));
+  const auto span = static_cast<double>((faults_.most_delay - faults_.least_delay).count());
+  return faults_.least_delay + Time(static_cast<Time::rep>(numbers_.unit() * span));
 }
 
 // Without overtaking nothing arrives before what the same machine sent earlier.
 Time VirtualNetwork::arrival(int from, int to) {
   Time& last = last_arrival_[{from, to}];
   const Time drawn = now_ + delay();
-  if (weather_.overtaking) return drawn;
+  if (faults_.overtaking) return drawn;
   last = std::max(last, drawn);
   return last;
 }
@@ -100,10 +100,10 @@ void VirtualNetwork::send(int from, const Send& send) {
   if (parted_.contains({from, send.to})) return;  // the connection has ended
   acquainted_.insert({from, send.to});
   acquainted_.insert({send.to, from});
-  if (draw(weather_.loss)) return;
+  if (draw(faults_.loss)) return;
   const Event event = {.kind = Kind::message, .to = send.to, .from = from, .message = send.message};
   schedule(arrival(from, send.to), event);
-  if (draw(weather_.duplication)) schedule(arrival(from, send.to), event);
+  if (draw(faults_.duplication)) schedule(arrival(from, send.to), event);
 }
 
 void VirtualNetwork::arm(int address, const Arm& arm) {

@@ -1,4 +1,4 @@
-// VirtualNetwork: runs machines in virtual time, with a weather that follows from one seed.
+// VirtualNetwork: runs machines in virtual time, with faults that follow from one seed.
 //
 // Events happen one after the other, each at its time; two runs with the same seed and the same
 // machines are equal to the last message (fingerprint()).
@@ -26,7 +26,7 @@ struct NetworkFaults {
 // The machines must outlive it. THREAD: one.
 class VirtualNetwork {
  public:
-  VirtualNetwork(std::uint64_t seed, const NetworkFaults& weather);
+  VirtualNetwork(std::uint64_t seed, const NetworkFaults& faults);
 
   // REQUIRES: the address is free (else misuse).
   void add(int address, Machine& machine);
@@ -64,7 +64,7 @@ class VirtualNetwork {
   Time arrival(int from, int to);
   bool draw(double share) { return share > 0 && numbers_.unit() < share; }
 
-  const NetworkFaults weather_;
+  const NetworkFaults faults_;
   SeededNumbers numbers_;
   Time now_ = {};
   std::map<int, Machine*> machines_;

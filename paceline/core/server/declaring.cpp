@@ -8,6 +8,7 @@
 #include "paceline/core/job/job_extension.h"
 #include "paceline/core/job/server_words.h"
 #include "paceline/core/server/machine/table_register.h"
+#include "paceline/core/server/run_failures.h"
 
 namespace paceline::server {
 namespace {
@@ -37,12 +38,7 @@ class Declarations final : public job::JobExtension {
                        .awaited = [this] { return machine_.awaited(); },
                        .movement = [this] { return machine_.missing_answers(); }});
     job::check_alive(run_.links());
-    if (auto found = machine_.failure()) {
-      Failure failure = run_.cause_of(*std::move(found));
-      if (failure.fault == Fault::peer_lost)
-        failure.what = fmt::format("table '{}': {}", name_of(spec), failure.what);
-      throw Error(std::move(failure));
-    }
+    check_found(run_, machine_.failure(), fmt::format("table '{}'", name_of(spec)));
     return machine_.number();
   }
 

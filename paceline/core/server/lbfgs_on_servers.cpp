@@ -12,13 +12,12 @@
 #include "paceline/core/job/server_words.h"
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/made_tables.h"
+#include "paceline/core/server/run_failures.h"
 #include "paceline/core/server/vectors/vector_member.h"
 #include "paceline/core/transport/memory/available_memory.h"
 
 namespace paceline::server {
 namespace {
-
-using machine::Actions;
 
 VectorShape shape_of(Job& job, const LbfgsSettings& settings) {
   PACELINE_CHECK(job.role() == Role::worker,
@@ -70,25 +69,15 @@ class LbfgsOnServers::Impl {
       return run.pieces() + machine.look([](const auto& worker) { return worker.heard(); });
     };
     run.wait_and_ask(fmt::format("{} of '{}'", what, shape.name), is_over,
-                     {.ask = [] {},
-                      .are_answered = [] { return true; },
-                      .awaited = [this] { return machine.awaited(); },
-                      .movement = movement});
+                     {.awaited = [this] { return machine.awaited(); }, .movement = movement});
     if (!machine.look(holds)) check();
   }
 
   // Throws what ends all calls, if anything has.
   void check() const {
-    try {
-      job::check_alive(run.links());
-    } catch (const Error& error) {
-      end_with(error.failure());
-    }
-    if (auto found = machine.failure()) end_with(run.cause_of(*std::move(found)));
-  }
-  [[noreturn]] void end_with(Failure failure) const {
-    failure.what = fmt::format("'{}': {}", shape.name, failure.what);
-    throw Error(std::move(failure));
+    const std::string what = fmt::format("'{}'", shape.name);
+    check_alive(run, what);
+    if (auto found = machine.failure()) throw Error(in(what, run.cause_of(*std::move(found))));
   }
 
   // Copies what the machine holds, unless it was copied for this evaluation.

@@ -4,10 +4,14 @@
 
 namespace paceline::server {
 
+bool is_by_servers(const Job& job, const std::optional<TableMembers>& given) {
+  return job.servers() > 0 && !given;
+}
+
 TableMembers members_of(const Job& job, const std::optional<TableMembers>& given) {
   if (given) return *given;
-  return job.servers() > 0 ? TableMembers::of_servers(job.world_size(), job.servers())
-                           : TableMembers::of_ranks(job.world_size());
+  return is_by_servers(job, given) ? TableMembers::of_servers(job.world_size(), job.servers())
+                                   : TableMembers::of_ranks(job.world_size());
 }
 
 std::shared_ptr<MadeTables> MadeTables::of(Job& job) {

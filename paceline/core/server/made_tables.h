@@ -13,6 +13,8 @@
 
 namespace paceline::server {
 
+// Whether the servers of the job keep a table for which these members are given, or none.
+bool is_by_servers(const Job& job, const std::optional<TableMembers>& given);
 // The members of a table for which these are given, or none: then the workers and the servers of the
 // job, or all its ranks in both places.
 TableMembers members_of(const Job& job, const std::optional<TableMembers>& given);

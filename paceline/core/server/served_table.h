@@ -13,10 +13,12 @@
 
 namespace paceline::server {
 
-// `Machine` is what a member does for a table of this shape.
-template <typename Shape, typename Machine>
+// `Machine` is what a member does for it (control/member_machine.h).
+template <typename Machine>
 class ServedTable {
  public:
+  using Shape = typename Machine::Shape;
+
   // The chains are those of the moment: nothing where each part has one server.
   ServedTable(Job& job, int own, Shape of, std::uint32_t number,
               const std::optional<std::vector<Chain>>& chains)
@@ -34,7 +36,7 @@ class ServedTable {
 
   // THREAD: the driver.
   void add_to(transport::RankStatus::Serves& all) const {
-    for (const auto& [number, part] : parts()) {
+    for (const auto& [number, part] : machine_.parts()) {
       const auto& clocks = part.value().clocks();
       std::int64_t lowest = part.value().clock(), highest = lowest;
       for (const auto& [worker, clock] : clocks) highest = std::max(highest, clock);
@@ -54,10 +56,6 @@ class ServedTable {
     members.insert(own);
     return members;
   }
-  const auto& parts() const {
-    if constexpr (requires { machine_.ranges(); }) return machine_.ranges();
-    else return machine_.shares();
-  }
 
   const Shape shape_;
   const std::uint32_t number_;
@@ -65,7 +63,7 @@ class ServedTable {
   coordination::MachineRun run_;
 };
 
-using ServedNumbers = ServedTable<TableShape, TableMachine>;
-using ServedSparse = ServedTable<SparseShape, SparseMachine>;
+using ServedNumbers = ServedTable<TableMachine>;
+using ServedSparse = ServedTable<SparseMachine>;
 
 }  // namespace paceline::server

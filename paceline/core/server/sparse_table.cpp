@@ -1,112 +1,24 @@
 #include "paceline/core/server/sparse_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <list>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/log.h"
-#include "paceline/core/coordination/machine_run.h"
-#include "paceline/core/job/server_words.h"
-#include "paceline/core/server/declaring.h"
-#include "paceline/core/server/made_tables.h"
 #include "paceline/core/server/sparse/sparse_machine.h"
+#include "paceline/core/server/table_run.h"
 
 namespace paceline::server {
 namespace {
 
-using machine::Actions;
 using machine::Time;
 
 }  // namespace
 
-class SparseTable::Impl {
+class SparseTable::Impl : public TableRun<SparseMachine> {
  public:
-  Impl(Job& job, SparseShape of, std::uint32_t number, std::shared_ptr<const void> taken)
-      : shape(std::move(of)),
-        taken_name(std::move(taken)),
-        machine(shape, job.rank()),
-        run(job, number, shape.members.all(), machine) {
-    if (shape.spec.replicas > 1) watch.emplace(job, [this](Bytes chains) { hear(chains); });
-  }
-  void hear(Bytes chains) {
-    run.tell({.kind = SparseMachine::kChains, .payload = {chains.begin(), chains.end()}});
-  }
+  using TableRun::TableRun;
 
-  // Carries out on the driver what the worker does, and returns when it is sent.
-  void perform(const char* what, SparseMachine::Work work) {
-    run.links().reactor->check_may_wait(text_of(what));
-    do_on_driver(std::move(work));
-    check(what);
-  }
-  void do_on_driver(SparseMachine::Work work) {
-    machine.do_work(std::move(work));
-    run.carry_out({.kind = SparseMachine::kWork});
-  }
-
-  // Throws what ends all calls, if anything has.
-  void check(const char* what) const {
-    const auto named = [&](Failure failure) {
-      failure.what = fmt::format("{}: {}", text_of(what), failure.what);
-      return Error(std::move(failure));
-    };
-    try {
-      job::check_alive(run.links());
-    } catch (const Error& error) {
-      throw named(error.failure());
-    }
-    auto found = machine.failure();
-    if (!found) return;
-    Failure failure = run.cause_of(*std::move(found));
-    throw failure.fault == Fault::peer_lost ? named(std::move(failure)) : Error(std::move(failure));
-  }
-  std::string text_of(const char* what) const {
-    return fmt::format("{} of sparse table '{}'", what, shape.spec.name);
-  }
-
-  // Waits until the worker's side is as `holds` says.
-  template <typename Holds>
-  void wait_for(const char* what, const Holds& holds) {
-    const auto of_worker = [this](const auto& look) {
-      return [this, look] { return std::as_const(machine).look(look); };
-    };
-    wait(what, of_worker(holds),
-         {.ask = [this] { do_on_driver([](SparseWorker& worker, Time) { return worker.ask(); }); },
-          .are_answered = of_worker([](const auto& worker) { return worker.has_heard(); }),
-          .awaited = of_worker([](const auto& worker) { return worker.awaited(); }),
-          .movement =
-              [this] {
-                return run.pieces() +
-                       machine.look([](const auto& worker) { return worker.movement(); });
-              }});
-  }
-  // Waits until the workers that this rank serves have left.
-  void wait_for_workers() {
-    const auto awaited = [this] {
-      coordination::Awaited those;
-      for (const int member : machine.served()) those.lacks(member, "ended it");
-      return those;
-    };
-    wait("the end", [this] { return !machine.serves_members(); },
-         {.ask = [] {},
-          .are_answered = [] { return true; },
-          .awaited = awaited,
-          .movement = [this] { return machine.served().size(); }});
-  }
-  void wait(const char* what, const std::function<bool()>& done,
-            const coordination::Questions& questions) {
-    const auto is_over = [&] { return done() || machine.failure(); };
-    run.wait_and_ask(text_of(what), is_over, questions);
-    if (!done()) check(what);
-  }
-
-  void check_worker(const char* what) const {
-    PACELINE_CHECK(machine.is_worker(), "{}: this rank only serves sparse table '{}'", what,
-                   shape.spec.name);
-  }
   void check(const char* what, std::size_t ids, const ConstBuffer& buffer) const {
     check_worker(what);
     PACELINE_CHECK(buffer.count == ids * shape.spec.width && buffer.dtype == shape.spec.dtype &&
@@ -231,53 +143,22 @@ class SparseTable::Impl {
     SharedPlan plan;
   };
 
-  const SparseShape shape;
-  std::shared_ptr<const void> taken_name;  // until the table ends; Answers may outlive it
   std::list<SharedPlan> plans;
   std::list<Ahead> ahead;
   SparseFigures figures;
-  SparseMachine machine;
-  coordination::MachineRun run;
-  std::optional<job::MapWatch> watch;  // of the chains of servers
-  const int exceptions = std::uncaught_exceptions();
 };
 
-// No packet comes where the table is not there yet: the barrier makes sure of that among ranks;
-// elsewhere servers only answer, and have the table before its workers.
 SparseTable::SparseTable(Job& job, const SparseTableSpec& spec,
-                         const std::optional<TableMembers>& members) {
-  PACELINE_CHECK(job.role() == Role::worker,
-                 "sparse table '{}': a server makes no tables; it gets the workers' by "
-                 "paceline::serve(job)",
-                 spec.name);
-  const bool by_servers = job.servers() > 0 && !members;
-  SparseTableSpec own = spec;
-  own.replicas = by_servers ? job::replicas_of(job) : 1;
-  SparseShape shape = shape_of(own, members_of(job, members)).value();
-  const auto made = MadeTables::of(job);
-  auto name = made->take(spec.name);
-  const std::uint32_t number = by_servers ? declare(job, own) : made->number_among_ranks(spec.name);
-  impl_ = std::make_shared<Impl>(job, std::move(shape), number, std::move(name));
-  if (!by_servers) job.world().barrier().wait();
+                         const std::optional<TableMembers>& members)
+    : impl_(std::make_shared<Impl>(job, shape_in<SparseMachine>(job, spec, members),
+                                   is_by_servers(job, members))) {
   if (!impl_->machine.is_worker()) return;
   impl_->perform("the making", [](SparseWorker& worker, Time now) { return worker.start(now); });
   impl_->wait_for("the making", [](const auto& worker) { return worker.has_begun(); });
 }
 
-// A worker that unwinds says nothing: its end tells the others.
 SparseTable::~SparseTable() {
-  Impl& impl = *impl_;
-  if (std::uncaught_exceptions() > impl.exceptions) return;
-  try {
-    if (impl.machine.is_worker()) {
-      impl.perform("the end", [](SparseWorker& worker, Time) { return worker.leave(); });
-      impl.wait_for("the end", [](const auto& worker) { return worker.has_left(); });
-    }
-    impl.wait_for_workers();
-  } catch (const Error& error) {  // the others have ended, or hear of this end
-    if (error.fault() == Fault::timed_out) warn(error.what());
-  }
-  impl.taken_name.reset();
+  impl_->end();
 }
 
 const SparseTableSpec& SparseTable::spec() const {
@@ -342,11 +223,11 @@ Answer SparseTable::push(std::span<const std::int64_t> ids, ConstBuffer gradient
   });
 }
 
-Answer SparseTable::rest() {
-  impl_->check_worker("rest");
-  impl_->perform("rest", [](SparseWorker& worker, Time) { return worker.rest(); });
+Answer SparseTable::quiesce() {
+  impl_->check_worker("quiesce");
+  impl_->perform("quiesce", [](SparseWorker& worker, Time) { return worker.quiesce(); });
   return Answer([impl = impl_] {
-    impl->wait_for("rest", [](const auto& worker) { return worker.has_rested(); });
+    impl->wait_for("quiesce", [](const auto& worker) { return worker.has_quiesced(); });
   });
 }
 

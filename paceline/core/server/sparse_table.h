@@ -85,11 +85,11 @@ class SparseTable {
               const SparsePushOptions& options = {});
   // Pushes nothing until all workers call it: nobody waits for one that has. Answered when all
   // have, with all pushes in the rows. All go on at one clock.
-  Answer rest();
+  Answer quiesce();
 
   // The rows that servers store, cut into `parts` parts of nearly equal size, and of these number
   // `part`: for one that saves them, or a part of them. Blocks. REQUIRES: all workers have come to
-  // rest() and do not push until it has returned. COST: it holds its part in memory.
+  // quiesce() and do not push until it has returned. COST: it holds its part in memory.
   StoredRows stored(int part, int parts);
   // Puts such rows on the servers, over those with these ids; on any number of servers. Blocks.
   // REQUIRES: as stored(), or nobody has pushed yet; each row is stored by one worker.

@@ -122,8 +122,7 @@ Actions AsyncAdmm::update_while_possible() {
   while (updates_left_ > 0 && master_->can_update()) {
     const std::vector<int> arrived = master_->update();
     if (--updates_left_ == 0) {
-      const Actions end = end_round(arrived);
-      actions.insert(actions.end(), end.begin(), end.end());
+      append(actions, end_round(arrived));
       break;
     }
     for (const int worker : arrived)

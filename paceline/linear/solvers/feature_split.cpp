@@ -142,7 +142,7 @@ std::unique_ptr<Solver> make_feature_split(const Settings& settings, const Solve
 
 SolverMethod feature_split() {
   return {.name = "feature_split",
-          .summary = "each rank has the weights of some features; a number a sample travels",
+          .summary = "each rank holds some features; one number per sample is exchanged",
           .reference = "Bradley, Kyrola, Bickson, Guestrin, ICML 2011",
           .settings = {{.name = "step",
                         .standard = 0,

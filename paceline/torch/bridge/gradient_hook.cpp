@@ -48,11 +48,12 @@ class Before final : public torch::autograd::FunctionPreHook {
 class After final : public torch::autograd::FunctionPostHook {
  public:
   After(std::shared_ptr<const GradientEvents> events, at::Tensor leaf, GradientPlacement* birth)
-      : events_(std::move(events)), leaf_(std::move(leaf)), birth_(birth) {}
+      : events_(std::move(events)), leaf_(std::move(leaf)), placement_(birth) {}
   variable_list operator()(const variable_list& outputs, const variable_list& gradients) override {
     if (gradients.empty() || !gradients[0].defined()) return outputs;
     const at::Tensor& grad = leaf_.grad();
-    if (birth_ != nullptr && grad.layout() == at::kStrided) birth_->became(grad.const_data_ptr());
+    if (placement_ != nullptr && grad.layout() == at::kStrided)
+      placement_->became(grad.const_data_ptr());
     events_->accumulated(is_held_elsewhere(gradients[0], grad));
     return outputs;
   }
@@ -60,7 +61,7 @@ class After final : public torch::autograd::FunctionPostHook {
  private:
   std::shared_ptr<const GradientEvents> events_;
   at::Tensor leaf_;
-  GradientPlacement* birth_;  // a hook of the same node; null: there is none
+  GradientPlacement* placement_;  // a hook of the same node; null: there is none
 };
 
 using torch::autograd::Node;
@@ -94,10 +95,10 @@ std::vector<GradientPlacement*> births_behind(const Node& running, std::size_t b
 // The memory of ours that was handed out, by address: libtorch may free through a function that
 // gets nothing else (raw_deallocate, as the convolutions of oneDNN do). Like the allocator, it is
 // never destroyed.
-class Lent {
+class LentMemory {
  public:
-  static Lent& all() {
-    static Lent* lent = new Lent;
+  static LentMemory& all() {
+    static LentMemory* lent = new LentMemory;
     return *lent;
   }
   void add(std::shared_ptr<void> memory) {
@@ -120,12 +121,12 @@ class Lent {
 std::atomic<c10::DeleterFnPtr> forwarded_deleter{nullptr};
 
 void give_back(void* address) {
-  if (Lent::all().remove(address) == nullptr) forwarded_deleter.load()(address);
+  if (LentMemory::all().remove(address) == nullptr) forwarded_deleter.load()(address);
 }
 
 c10::DataPtr data_of(std::shared_ptr<void> memory) {
   void* const address = memory.get();
-  Lent::all().add(std::move(memory));
+  LentMemory::all().add(std::move(memory));
   return {address, address, &give_back, c10::kCPU};
 }
 
@@ -187,7 +188,7 @@ GradientHook::GradientHook(const at::Tensor& leaf, GradientEvents events) {
   std::unique_ptr<GradientPlacement> birth;
   if (events_->gradient_memory)
     birth = std::make_unique<GradientPlacement>(leaf, events_->gradient_memory);
-  birth_ = birth.get();
+  placement_ = birth.get();
   after_ = accumulator_->add_post_hook(std::make_unique<After>(events_, leaf, birth.get()));
   if (birth) accumulator_->add_pre_hook(std::move(birth));
 }
@@ -195,9 +196,10 @@ GradientHook::GradientHook(const at::Tensor& leaf, GradientEvents events) {
 GradientHook::~GradientHook() {
   if (!accumulator_) return;  // moved from
   auto& before = accumulator_->pre_hooks();
-  before.erase(std::remove_if(
-                   before.begin(), before.end(),
-                   [&](const auto& hook) { return hook.get() == before_ || hook.get() == birth_; }),
+  before.erase(std::remove_if(before.begin(), before.end(),
+                              [&](const auto& hook) {
+                                return hook.get() == before_ || hook.get() == placement_;
+                              }),
                before.end());
   accumulator_->del_post_hook(after_);
 }

@@ -54,7 +54,7 @@ class GradientHook {
   std::shared_ptr<torch::autograd::Node> accumulator_;
   std::shared_ptr<const GradientEvents> events_;
   void* before_ = nullptr;
-  void* birth_ = nullptr;
+  void* placement_ = nullptr;
   std::uintptr_t after_ = 0;
 };
 

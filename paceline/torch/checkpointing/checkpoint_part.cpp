@@ -128,8 +128,8 @@ class RandomPart final : public CheckpointPart {
     return all;
   }
 
-  // A rank that nobody was, and a device that the rank did not have, draw numbers that nobody else
-  // draws.
+  // A rank that was not in the saved run, and a device that the rank did not have then, draw
+  // numbers that nobody else draws.
   static void restore(const SavedItem& saved, RandomStream stream) {
     at::Generator& generator = stream.generator;
     const std::lock_guard lock(generator.mutex());

@@ -24,7 +24,6 @@ std::size_t room_for(const at::Tensor& tensor) {
 }
 
 using checkpoint::Item;
-using checkpoint::LogicalTensor;
 using checkpoint::Manifest;
 
 // JSON holds texts in UTF-8 alone.

@@ -36,9 +36,9 @@ class SparsePart final : public CheckpointPart {
 
   // All workers rest before, and none pushes before all have fetched their rows.
   ItemState state() override {
-    table_.rest().wait();
+    table_.quiesce().wait();
     const server::StoredRows rows = table_.stored(table_.worker(), table_.workers());
-    table_.rest().wait();
+    table_.quiesce().wait();
     const auto count = static_cast<std::int64_t>(rows.ids.size());
     ItemState state{.values = described()};
     state.values[kSteps] = rows.rule_steps;
@@ -83,7 +83,7 @@ class SparsePart final : public CheckpointPart {
       if (state_width() > 0) rows.state = saved.read_bytes(*saved.find_of(kState, rank));
       table_.store(rows);
     }
-    table_.rest().wait();
+    table_.quiesce().wait();
   }
 
  private:

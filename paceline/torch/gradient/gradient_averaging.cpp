@@ -7,11 +7,9 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/job/use_devices.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/gradient/device_means.h"
+#include "paceline/torch/gradient/make_means.h"
 #include "paceline/torch/gradient/sparse_gradients.h"
-#include "paceline/torch/gradient/staged_means.h"
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
 
@@ -20,18 +18,6 @@ namespace {
 
 bool travels_whole(const Means* means, std::size_t dense, const Communicator& group) {
   return means == nullptr && dense > 0 && group.size() > 1;
-}
-
-std::unique_ptr<Means> make_means(bool is_whole, ScheduledPath& path, Job* job,
-                                  const std::vector<replica::Parameter>& parameters) {
-  if (!is_whole) return make_own_means();
-  auto means = make_whole_means(path, parameters);
-  const at::Device device = parameters.front().tensor.device();
-  if (device.is_cpu()) return means;
-  means = make_staged_means(std::move(means), job, parameters);
-  if (job != nullptr) job::name_device(*job, device.str());
-  if (job == nullptr || !job::sees_device(*job, device.index())) return means;
-  return make_device_means(std::move(means), path, parameters);
 }
 
 }  // namespace

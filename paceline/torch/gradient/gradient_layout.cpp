@@ -21,8 +21,8 @@ std::unique_ptr<schedule::GradientPath> GradientLayout::path(Communicator& group
   }
   const int lanes = is_in_order ? 1 : schedule::kLanes;
   return std::make_unique<schedule::GradientPath>(
-      with_servers == nullptr ? schedule::carriage_in_lanes(group, lanes)
-                              : schedule::carriage_on_servers(*with_servers, group, lanes),
+      with_servers == nullptr ? schedule::transport_in_lanes(group, lanes)
+                              : schedule::transport_on_servers(*with_servers, group, lanes),
       model, plan, std::move(nowhere_yet));
 }
 

@@ -43,8 +43,8 @@ WholeTensors whole_tensors_of(const compress::Compression& compression,
 
 // DataParallelOptions::aggregate says who averages the gradients: the job whose servers may average
 // the gradients of these ranks; null: the ranks do it, also under "automatic" where servers do not
-// go with the rest. THROWS Error (misuse): a word that is none, or under "server" options or ranks
-// with which servers do not go.
+// go with the rest. THROWS Error (misuse): aggregate is none of its words, or it is "server" with
+// options or ranks with which servers do not go.
 Job* job_with_servers(const Communicator& group, Job* job, const DataParallelOptions& options);
 
 // Whether forecasts decide which of both averages.

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/replica/replica.h"
+#include "paceline/torch/replica/watch/wait_watch.h"
 
 namespace paceline {
 

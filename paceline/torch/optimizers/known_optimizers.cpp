@@ -3,8 +3,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <array>
 #include <typeinfo>
+#include <vector>
 
 #include "paceline/torch/optimizers/lamb.h"
 #include "paceline/torch/optimizers/lars.h"
@@ -125,7 +125,7 @@ KnownOptimizer of_whole_models(std::string_view name) {
           }};
 }
 
-std::array<KnownOptimizer, 12> table() {
+std::vector<KnownOptimizer> table() {
   return {
       row<optim::SGD, optim::SGDParamState, optim::SGDOptions>(
           {.name = "SGD", .server_rule = "sgd"}),

@@ -27,7 +27,7 @@ DataParallel::DataParallel(parallel::TrainedParts trained, Communicator& group, 
       halved_(std::make_unique<precision::HalvedTensors>(std::move(trained.halved))),
       replicas_(std::make_unique<replica::Replicas>(
           std::move(trained.parts), group, job, options, &strategy::make_synchrony,
-          precision::make_numbers(trained.choice, mesh))) {
+          precision::make_mixed_precision(trained.choice, mesh))) {
   if (replicas_->parts().device().is_cpu())
     parallel::warn_of_a_slow_processor(*precision_, job != nullptr ? job->world() : group);
   if (model == nullptr) return;

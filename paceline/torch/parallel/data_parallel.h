@@ -26,7 +26,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/mesh/mesh.h"
-#include "paceline/core/schedule/schedule.h"
+#include "paceline/core/schedule/order/buckets.h"
 #include "paceline/torch/precision/autocast.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/optimizer_factory.h"

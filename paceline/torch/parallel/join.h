@@ -24,7 +24,7 @@
 #include <utility>
 
 #include "paceline/torch/parallel/data_parallel.h"
-#include "paceline/torch/replica/synchrony.h"
+#include "paceline/torch/replica/rank_weight.h"
 
 namespace paceline {
 

@@ -8,8 +8,8 @@
 //   distributed_optimizer.h  the same as an optimizer that wraps an optimizer
 //   mirrored.h               the same on several devices of one process
 //
-// and join.h for ranks that run out of batches. model_file.h is the model as one process would have
-// it, and model_file.h writes it. SyncBatchNorm stands in norm/, clipping and broadcasts in
+// and join.h for ranks that run out of batches. model_file.h writes the model as one process would
+// have it. SyncBatchNorm stands in norm/, clipping and broadcasts in
 // replica/. It moves no byte itself: gradients leave autograd through bridge/, schedule/ says which
 // travel together, and a Communicator carries them. Not here: who computes on which samples
 // (data/), and the update itself (torch::optim). Start reading at data_parallel.h, then

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/collective.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/pipeline/layers.h"

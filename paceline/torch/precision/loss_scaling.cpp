@@ -72,8 +72,8 @@ void LossScaling::restore(const JsonReader::Json& state) {
   if (scale_) scale_->restore(state);
 }
 
-std::unique_ptr<replica::MixedPrecision> make_numbers(const PrecisionChoice& choice,
-                                                      DeviceMesh* mesh) {
+std::unique_ptr<replica::MixedPrecision> make_mixed_precision(const PrecisionChoice& choice,
+                                                              DeviceMesh* mesh) {
   if (choice.mode != Mode::o2 && !choice.has_scaler()) return nullptr;
   return std::make_unique<LossScaling>(choice, mesh);
 }

@@ -84,7 +84,7 @@ class LossScaling final : public replica::MixedPrecision {
 };
 
 // None: nothing stands between gradients and updates.
-std::unique_ptr<replica::MixedPrecision> make_numbers(const PrecisionChoice& choice,
-                                                      DeviceMesh* mesh);
+std::unique_ptr<replica::MixedPrecision> make_mixed_precision(const PrecisionChoice& choice,
+                                                              DeviceMesh* mesh);
 
 }  // namespace paceline::precision

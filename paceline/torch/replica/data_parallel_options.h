@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/schedule/schedule.h"
+#include "paceline/core/schedule/order/buckets.h"
 #include "paceline/torch/replica/optimizer_factory.h"
 
 namespace paceline {

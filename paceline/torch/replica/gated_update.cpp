@@ -19,12 +19,12 @@ constexpr double kNothing = 1e18, kOfNoRank = 1e15;
 }  // namespace
 
 GatedUpdate::GatedUpdate(const ModelParts& parts, Job* job, const DataParallelOptions& options,
-                         std::unique_ptr<MixedPrecision> numbers)
+                         std::unique_ptr<MixedPrecision> mixed_precision)
     : parts_(parts),
       job_(job),
       max_norm_(options.max_grad_norm),
       precision_(options.precision),
-      numbers_(std::move(numbers)),
+      mixed_precision_(std::move(mixed_precision)),
       finite_(options.non_finite, options.non_finite_limit) {}
 
 void GatedUpdate::bind(Communicator& group, Communicator* calls) {
@@ -39,22 +39,23 @@ void GatedUpdate::follow(Synchrony& synchrony, const Leaves& leaves) {
 
 bool GatedUpdate::sees_gradients() const {
   return (finite_.looks() && !synchrony_->keeps_gradients()) ||
-         (numbers_ != nullptr && numbers_->has_scale());
+         (mixed_precision_ != nullptr && mixed_precision_->has_scale());
 }
 
 void GatedUpdate::require_same_scale(const JsonReader::Json& saved) const {
-  replica::require_same_scale(numbers_ != nullptr && numbers_->has_scale(), saved, precision_);
+  replica::require_same_scale(mixed_precision_ != nullptr && mixed_precision_->has_scale(), saved,
+                              precision_);
 }
 
 void GatedUpdate::backward(const at::Tensor& loss, bool counts) {
   if (finite_.looks() && counts) is_loss_finite_ &= replica::is_finite(loss.detach());
   is_in_backward_ = true;
   const auto is_over = c10::make_scope_exit([this] { is_in_backward_ = false; });
-  (numbers_ ? numbers_->scaled(loss) : loss).backward();
+  (mixed_precision_ ? mixed_precision_->scaled(loss) : loss).backward();
 }
 
 void GatedUpdate::gradient_made(std::size_t i, const Parameter& parameter) {
-  const bool has_scale = numbers_ != nullptr && numbers_->has_scale();
+  const bool has_scale = mixed_precision_ != nullptr && mixed_precision_->has_scale();
   if (has_scale && !is_in_backward_ && unscaled_parameter_.empty())
     unscaled_parameter_ = parameter.name;
   if (finite_.looks()) finite_.made(i, parameter.leaf().grad());
@@ -108,7 +109,8 @@ std::string GatedUpdate::text_on(const std::optional<NotFinite>& first, std::int
 
 // Collective. A loss that was finite may overflow by the scale alone, which then falls.
 bool GatedUpdate::is_scale_to_blame() const {
-  return numbers_ != nullptr && numbers_->may_fall() && is_true_everywhere(is_loss_finite_);
+  return mixed_precision_ != nullptr && mixed_precision_->may_fall() &&
+         is_true_everywhere(is_loss_finite_);
 }
 
 // --- the gates ---
@@ -118,7 +120,8 @@ void GatedUpdate::prepare(EndedStep& ended, std::int64_t step) {
   ended.unscaled = std::exchange(unscaled_parameter_, {});
   if (end == StepEnd::gradients) {
     bool is_refused = false;
-    if (numbers_) is_finite_ = numbers_->unscale(leaves_->all(), ended.unscaled.empty());
+    if (mixed_precision_)
+      is_finite_ = mixed_precision_->unscale(leaves_->all(), ended.unscaled.empty());
     if (is_finite_ && finite_.looks() && !synchrony_->keeps_gradients())
       is_finite_ = means_are_finite();
     if (is_finite_ && max_norm_ > 0) {
@@ -177,11 +180,13 @@ bool GatedUpdate::leaves_out_own_step(EndedStep& ended, std::int64_t step, bool 
 }
 
 void GatedUpdate::end_left_out_step() {
-  if (numbers_ && numbers_->is_unscaled() && !is_finite_) numbers_->ended(false);
+  if (mixed_precision_ && mixed_precision_->is_unscaled() && !is_finite_)
+    mixed_precision_->ended(false);
 }
 
 void GatedUpdate::give_up(const EndedStep& ended) {
-  if (numbers_ && !ended.is_fine()) is_finite_ ? numbers_->gave_up() : numbers_->ended(false);
+  if (mixed_precision_ && !ended.is_fine())
+    is_finite_ ? mixed_precision_->gave_up() : mixed_precision_->ended(false);
 }
 
 void GatedUpdate::drop_gradients() {

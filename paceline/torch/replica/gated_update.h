@@ -28,10 +28,10 @@ namespace paceline::replica {
 // THREAD: one. `step` is the number in the training of the step that ends.
 class GatedUpdate {
  public:
-  // `parts` outlive this. `job`: of the group; null: unknown. `numbers`: those of
+  // `parts` outlive this. `job`: of the group; null: unknown. `mixed_precision`: that of
   // options.precision; null: gradients and updates are as they come.
   GatedUpdate(const ModelParts& parts, Job* job, const DataParallelOptions& options,
-              std::unique_ptr<MixedPrecision> numbers);
+              std::unique_ptr<MixedPrecision> mixed_precision);
 
   // Goes on among these ranks. `calls`: for what is told beside gradients; null: one rank.
   void bind(Communicator& group, Communicator* calls);
@@ -42,8 +42,8 @@ class GatedUpdate {
   // the other way round.
   void require_same_scale(const JsonReader::Json& saved) const;
 
-  MixedPrecision* numbers() const { return numbers_.get(); }
-  bool is_gate() const { return numbers_ != nullptr || max_norm_ > 0 || finite_.looks(); }
+  MixedPrecision* mixed_precision() const { return mixed_precision_.get(); }
+  bool is_gate() const { return mixed_precision_ != nullptr || max_norm_ > 0 || finite_.looks(); }
   // Whether gradient_made() has to be called.
   bool sees_gradients() const;
   bool is_finite() const { return is_finite_; }  // of the last step: it was not left out
@@ -95,7 +95,7 @@ class GatedUpdate {
   Job* const job_;
   const double max_norm_;  // 0: gradients are not clipped
   const std::string precision_;
-  const std::unique_ptr<MixedPrecision> numbers_;
+  const std::unique_ptr<MixedPrecision> mixed_precision_;
   FiniteWatch finite_;
   Communicator* group_ = nullptr;
   Communicator* calls_ = nullptr;

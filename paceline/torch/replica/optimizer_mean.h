@@ -16,7 +16,8 @@ namespace paceline::replica {
 // has a state that is not known.
 void average_optimizers(const Optimizers& optimizers, Communicator& group, double share = 1);
 
-// THROWS Error (misuse): an optimizer has a state that is not known. `what`: what needs to know.
+// THROWS Error (misuse): an optimizer has a state that is not known. `what`: the name of the
+// feature that asks, for the text.
 void require_known_optimizers(const Optimizers& optimizers, const std::string& what);
 
 // The slots of a parameter of an optimizer; nullptr: it has none yet, and `make` is false.

@@ -13,7 +13,7 @@
 // ended by watch/wait_watch.h.
 //
 // Replicas (replicas.h) holds this together: hooks on the parameters (gradient_hooks.h), the weight
-// of a batch (batch_weight.h), the leaves that optimizers step (leaves.h, callers_optimizers.h),
+// of a batch (batch_weight.h, rank_weight.h), the leaves that optimizers step (leaves.h, callers_optimizers.h),
 // the gates between gradients and their update (gated_update.h, ended_step.h), comparisons now and
 // then (equality_watch.h), and the model for which all replicas stand (consensus.h). A Synchrony
 // (synchrony.h) keeps the replicas in step: the rooms above implement it. Start reading at

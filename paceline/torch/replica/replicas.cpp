@@ -30,12 +30,12 @@ void require_elementwise(const torch::optim::Optimizer& optimizer) {
 
 Replicas::Replicas(ModelParts parts, Communicator& group, Job* job,
                    const DataParallelOptions& options, MakeSynchrony make_synchrony,
-                   std::unique_ptr<MixedPrecision> numbers)
+                   std::unique_ptr<MixedPrecision> mixed_precision)
     : parts_(std::move(parts)),
       job_(job),
       options_(options),
       make_synchrony_(std::move(make_synchrony)),
-      gates_(parts_, job, options, std::move(numbers)),
+      gates_(parts_, job, options, std::move(mixed_precision)),
       equality_(parts_, options.check_replicas_every),
       given_synchrony_(options.synchrony) {
   bind(group, 0);
@@ -66,7 +66,7 @@ void Replicas::bind(Communicator& group, int root) {
   calls_.reset();
   equalise(parts_, group, root, options_);
   parts_.training = group.size() > 1 ? agreed_training(group) : 0;
-  if (MixedPrecision* const numbers = gates_.numbers()) numbers->bind(group);
+  if (MixedPrecision* const precision = gates_.mixed_precision()) precision->bind(group);
   write_model(parts_);
   group_ = &group;
   thread_ = OwnThread();
@@ -255,7 +255,7 @@ bool Replicas::synchronize(torch::optim::Optimizer* optimizer) {
   thread_.require("DataParallel::synchronize");
   gates_.refuse_clipped_parts();
   gates_.end_left_out_step();
-  if (const MixedPrecision* const numbers = gates_.numbers()) numbers->require_scaled();
+  if (const MixedPrecision* const precision = gates_.mixed_precision()) precision->require_scaled();
   synchronized_.reset();
   if (sees_updates()) {
     throw_misuse(c10::str("DataParallel::synchronize() would end a step whose update synchrony \"",
@@ -418,12 +418,12 @@ EndedStep Replicas::end_gated_step(bool& may_update) {
   EndedStep ended;
   const auto before = std::exchange(synchronized_, std::nullopt);
   if (synchrony().has_gradients()) gates_.end_left_out_step();
-  const MixedPrecision* const numbers = gates_.numbers();
+  const MixedPrecision* const precision = gates_.mixed_precision();
   const bool has_ended =
-      numbers ? numbers->is_unscaled() : before && updates_ && !synchrony().has_gradients();
+      precision ? precision->is_unscaled() : before && updates_ && !synchrony().has_gradients();
   if (has_ended) {
     masters_follow_writes();
-    if (numbers && synchrony().has_gradients()) numbers->require_scaled();
+    if (precision && synchrony().has_gradients()) precision->require_scaled();
     ended.outcome.end = before.value_or(StepEnd::gradients);
   } else {
     ended = end_step(nullptr);
@@ -434,9 +434,9 @@ EndedStep Replicas::end_gated_step(bool& may_update) {
 }
 
 void Replicas::end_update(bool has_updated) {
-  if (!gates_.numbers()) return;
+  if (!gates_.mixed_precision()) return;
   hide_gradients_of_masters(parts_);
-  gates_.numbers()->ended(has_updated);
+  gates_.mixed_precision()->ended(has_updated);
   if (has_updated) write_model(parts_);
 }
 
@@ -478,7 +478,7 @@ bool Replicas::leaves_out_own_step(PerParameterOptimizers* updates) {
 
 // Before the first gradient of a step comes, and where there is none.
 void Replicas::masters_follow_writes() {
-  if (gates_.numbers() == nullptr || looked_at_) return;
+  if (gates_.mixed_precision() == nullptr || looked_at_) return;
   looked_at_ = writes_->stamp();
   if (!masters_of(parts_).empty() && writes_->any()) read_model(parts_);
 }
@@ -564,7 +564,7 @@ SynchronyState Replicas::state() {
                   {"synchrony", options_.synchrony},
                   {"steps", report_.step},
                   {"state", std::move(state.values)}};
-  if (gates_.numbers()) state.values["numbers"] = gates_.numbers()->state();
+  if (gates_.mixed_precision()) state.values["numbers"] = gates_.mixed_precision()->state();
   return state;
 }
 
@@ -589,7 +589,7 @@ void Replicas::restore(const SavedSynchrony& saved) {
     }
     steps_before_ = saved.values.at("steps").get<std::int64_t>();
     inner.values = saved.values.at("state");
-    if (gates_.numbers()) gates_.numbers()->restore(saved.values.at("numbers"));
+    if (gates_.mixed_precision()) gates_.mixed_precision()->restore(saved.values.at("numbers"));
   } catch (const JsonReader::Json::exception& error) {
     throw_misuse(c10::str("the saved state is none of a DataParallel (", error.what(), ")"));
   }

@@ -36,10 +36,10 @@ class Consensus;
 // throw. THREAD: one.
 class Replicas {
  public:
-  // `job`: of the group; null: unknown. `numbers`: those of options.precision; null: gradients and
+  // `job`: of the group; null: unknown. `mixed_precision`: that of options.precision; null: gradients and
   // updates are as they come. Collective.
   Replicas(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options,
-           MakeSynchrony make_synchrony, std::unique_ptr<MixedPrecision> numbers = nullptr);
+           MakeSynchrony make_synchrony, std::unique_ptr<MixedPrecision> mixed_precision = nullptr);
   ~Replicas();
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;

@@ -25,17 +25,11 @@
 #include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/parts/parameter_writes.h"
 #include "paceline/torch/replica/per_parameter_optimizers.h"
+#include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/watch/wait_watch.h"
 
 namespace paceline::replica {
-
-// The weight of a rank's batch in the mean over all ranks.
-struct RankWeight {
-  double weight = 1;
-  bool said = false;  // whether the user called weight()
-  bool operator==(const RankWeight&) const = default;
-};
 
 // The state of a Synchrony that goes from step to step beside the model: in a checkpoint it makes
 // the next step that of a run which was never interrupted.
@@ -138,7 +132,7 @@ class Synchrony {
   virtual const ParameterPieces* pieces() const { return nullptr; }
   // Collective, between steps: the leaves were written, and the parameters take their values.
   virtual void leaves_changed() {}
-  // A text on an optimizer that must not step here; empty: it may.
+  // The reason why this optimizer must not step here, as a text for users; empty: it may.
   virtual std::string complaint_about(const torch::optim::Optimizer&) const { return {}; }
   // Collective, between steps: all parameters are in memory until the result is gone. Null: they
   // always are.

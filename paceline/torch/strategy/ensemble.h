@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "paceline/core/collective/collective.h"
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline::strategy {
 

@@ -25,7 +25,6 @@ using collective::testing::kShared;
 using collective::testing::kTcp;
 using machine::Actions;
 using machine::Message;
-using machine::NetworkFaults;
 using machine::Send;
 using machine::Time;
 using machine::VirtualNetwork;

@@ -3,32 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/test_link.h"
+
 namespace paceline::coordination {
 namespace {
 
 using transport::LinkProgress;
 
 // A link that has come as far as its test says.
-class ToldLink final : public transport::Link {
+class ToldLink final : public test::TestLink {
  public:
-  explicit ToldLink(int peer) : peer_(peer) {}
-  LinkProgress told;
-
-  int peer() const override { return peer_; }
-  void send(const transport::FrameHeader&, Bytes, transport::SendListener*,
-            std::uint64_t) override {}
-  MutableBytes window(transport::Remote, std::size_t) override { return {}; }
-  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t) override { return nullptr; }
-  void release(const transport::FrameHeader&) override {}
-  std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
-  void offer(std::uint64_t, std::shared_ptr<const transport::SharedMemory>) override {}
-  void withdraw(std::uint64_t) override {}
+  using TestLink::TestLink;
   LinkProgress progress() const override { return told; }
-  void abandon() override {}
-  bool flushed() const override { return true; }
 
- private:
-  const int peer_;
+  LinkProgress told;
 };
 
 // Rank 0 of one, beside one server that was asked: what is said of it when its link has come from

@@ -13,42 +13,23 @@
 
 #include "paceline/core/membership/generation/generation_frames.h"
 #include "tests/support/local_world.h"
+#include "tests/support/test_link.h"
 
 namespace paceline::coordination::testing {
 
 // A link over which no message of a machine leaves any more, as if its rank were stopped.
-class MuteLink final : public transport::Link {
+class MuteLink final : public test::TestLink {
  public:
   MuteLink(std::unique_ptr<Link> inner, const std::atomic<bool>& is_mute)
-      : inner_(std::move(inner)), is_mute_(is_mute) {}
+      : TestLink(std::move(inner)), is_mute_(is_mute) {}
 
-  int peer() const override { return inner_->peer(); }
   void send(const transport::FrameHeader& header, Bytes payload, transport::SendListener* listener,
             std::uint64_t cookie) override {
     if (is_mute_ && header.type == membership::frame::kMachine) return;
-    inner_->send(header, payload, listener, cookie);
+    TestLink::send(header, payload, listener, cookie);
   }
-  transport::LinkProgress progress() const override { return inner_->progress(); }
-  MutableBytes window(transport::Remote target, std::size_t bytes) override {
-    return inner_->window(target, bytes);
-  }
-  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t segment) override {
-    return inner_->memory(segment);
-  }
-  void release(const transport::FrameHeader& reference) override { inner_->release(reference); }
-  std::optional<transport::Remote> remote_of(Bytes own) const override {
-    return inner_->remote_of(own);
-  }
-  void offer(std::uint64_t segment,
-             std::shared_ptr<const transport::SharedMemory> memory) override {
-    inner_->offer(segment, std::move(memory));
-  }
-  void withdraw(std::uint64_t segment) override { inner_->withdraw(segment); }
-  void abandon() override { inner_->abandon(); }
-  bool flushed() const override { return inner_->flushed(); }
 
  private:
-  const std::unique_ptr<Link> inner_;
   const std::atomic<bool>& is_mute_;
 };
 

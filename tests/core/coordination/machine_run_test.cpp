@@ -139,6 +139,23 @@ TEST(MachineRun, TheLossOfARankFailsThoseWhoWait) {
   });
 }
 
+// The answer of one whom it does not await, for example, comes just after the wait has begun.
+TEST(MachineRun, AWaitAsksAfterTheStallTimeWithoutMovement) {
+  constexpr auto kStall = 1000ms;
+  run_ranks(1, {.stall_time = kStall}, [&](Job& job) {
+    EchoOfRun echo(0);
+    MachineRun run(job.world(), echo);
+    const auto begin = Clock::now(), last = begin + kStall / 5;
+    std::atomic<bool> has_asked = false;
+    run.wait("rain", [&] { return has_asked.load(); },
+             {.ask = [&] { has_asked = true; },
+              .awaited = [] { return Awaited(); },
+              .movement = [&] { return std::uint64_t{Clock::now() < last ? 0U : 1U}; }});
+    EXPECT_GE(Clock::now(), last + kStall);
+    EXPECT_LT(Clock::now(), begin + 2 * kStall);
+  });
+}
+
 TEST(MachineRun, AWaitThatLastsTooLongNamesWhatItWaitedFor) {
   run_ranks(1, [](Job& job) {
     EchoOfRun echo(0);

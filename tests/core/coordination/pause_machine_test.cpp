@@ -63,10 +63,6 @@ class SteppingRank final : public machine::Machine {
   std::vector<std::int64_t> steps_at_pauses;
 
  private:
-  static void append(Actions& actions, Actions more) {
-    actions.insert(actions.end(), more.begin(), more.end());
-  }
-
   // This is what a training thread does between the calls that block.
   Actions go_on(Time now) {
     Actions actions;

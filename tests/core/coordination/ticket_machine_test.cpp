@@ -60,8 +60,7 @@ class WorkerWithTickets final : public machine::Machine {
         waits_since_ = now;
         if (is_done()) break;
       }
-      const Actions more = tickets.on_message(rank_, tickets.want(), now);
-      actions.insert(actions.end(), more.begin(), more.end());
+      append(actions, tickets.on_message(rank_, tickets.want(), now));
     }
     return actions;
   }

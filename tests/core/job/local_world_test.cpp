@@ -26,7 +26,7 @@ class Counter final : public membership::FrameSink {
   Result<> borrowed(int, const FrameHeader&, Bytes) override { return noted(frames); }
   void failed(const Failure&) override { (void)noted(failures); }
   void departed(int) override { (void)noted(departures); }
-  std::string heard_of(int) const override { return {}; }
+  std::string pending_call_of(int) const override { return {}; }
 
  private:
   Result<> noted(std::atomic<int>& count) {

@@ -48,8 +48,8 @@ class Diary final : public Machine {
 struct Stream {
   Diary sender, receiver;
   VirtualNetwork network;
-  Stream(std::uint64_t seed, const NetworkFaults& weather, std::uint32_t count)
-      : network(seed, weather) {
+  Stream(std::uint64_t seed, const NetworkFaults& faults, std::uint32_t count)
+      : network(seed, faults) {
     sender.answer = [count](const Diary::Line& line) {
       Actions actions;
       for (std::uint32_t i = 0; line.what == 'm' && i < count; ++i)
@@ -64,8 +64,8 @@ struct Stream {
 
 TEST(VirtualNetwork, DeliversEachMessageOnceInOrderWithinTheDelays) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const NetworkFaults weather = {.least_delay = 5us, .most_delay = 9us};
-    Stream stream(seed, weather, 50);
+    const NetworkFaults faults = {.least_delay = 5us, .most_delay = 9us};
+    Stream stream(seed, faults, 50);
     stream.network.run();
     ASSERT_EQ(stream.receiver.lines.size(), 50u);
     for (std::uint32_t i = 0; i < 50; ++i) {
@@ -94,8 +94,8 @@ TEST(VirtualNetwork, LossAndDuplicationHaveTheSharesThatTheWeatherSays) {
 }
 
 TEST(VirtualNetwork, TheSameSeedIsTheSameRunAndAnotherSeedIsAnother) {
-  const NetworkFaults weather = {.loss = .1, .duplication = .1, .overtaking = true};
-  Stream one(7, weather, 100), same(7, weather, 100), other(8, weather, 100);
+  const NetworkFaults faults = {.loss = .1, .duplication = .1, .overtaking = true};
+  Stream one(7, faults, 100), same(7, faults, 100), other(8, faults, 100);
   for (Stream* stream : {&one, &same, &other}) stream->network.run();
   EXPECT_EQ(one.receiver.lines, same.receiver.lines);
   EXPECT_EQ(one.network.fingerprint(), same.network.fingerprint());

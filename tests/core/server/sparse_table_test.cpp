@@ -40,7 +40,7 @@ std::vector<float> train_rows(SparseTable& table, int worker, const SparseWork& 
     table.push(ids, const_buffer_of(work.gradient(worker, step, rows)),
                {.weight = work.weight(worker)});
   }
-  table.rest().wait();
+  table.quiesce().wait();
   std::vector<float> all(SparseWork::kIds * work.width);
   table.pull(SparseWork::all_ids(), buffer_of(all)).wait();
   return all;
@@ -132,13 +132,13 @@ TEST(SparseTable, SavedRowsGoOnOnAnyNumberOfServersAndWorkersWithTheSameBits) {
         SparseTable table(job, spec);
         train_rows(table, job.rank(), half, true);
         saved[static_cast<std::size_t>(job.rank())] = table.stored(job.rank(), 2);
-        table.rest().wait();
+        table.quiesce().wait();
       });
       run_sparse(2, after, true, [&](Job& job) {
         SparseTable table(job, spec);
         if (job.rank() == 1)
           for (const StoredRows& rows : saved) table.store(rows);
-        table.rest().wait();
+        table.quiesce().wait();
         for (std::int64_t step = half.steps; step < work.steps; ++step) {
           const auto ids = work.ids(job.rank(), step);
           std::vector<float> rows(ids.size() * work.width);
@@ -146,7 +146,7 @@ TEST(SparseTable, SavedRowsGoOnOnAnyNumberOfServersAndWorkersWithTheSameBits) {
           table.push(ids, const_buffer_of(work.gradient(job.rank(), step, rows)),
                      {.weight = work.weight(job.rank())});
         }
-        table.rest().wait();
+        table.quiesce().wait();
         std::vector<float> all(SparseWork::kIds * work.width);
         table.pull(SparseWork::all_ids(), buffer_of(all)).wait();
         EXPECT_EQ(all, whole) << rule << ", " << before << " servers, then " << after;
@@ -164,7 +164,7 @@ TEST(SparseTable, LongArcsAreSavedPieceByPieceAndEachRowOnce) {
       const std::vector<float> gradients(500 * 8192);
       table.push(std::span(ids).subspan(first, 500), const_buffer_of(gradients)).wait();
     }
-    table.rest().wait();
+    table.quiesce().wait();
     std::vector<std::int64_t> saved;
     for (int part = 0; part < 3; ++part) {
       const StoredRows rows = table.stored(part, 3);
@@ -190,7 +190,7 @@ TEST(SparseTable, AnUnseenIdIsReadAlikeByAllAndStoresNothing) {
       const std::lock_guard lock(mutex);
       reads.push_back(rows);
     }
-    table.rest().wait();
+    table.quiesce().wait();
     EXPECT_EQ(table.figures().rows, 0u);
   });
   EXPECT_THAT(reads, testing::Each(reads.front()));
@@ -206,7 +206,7 @@ TEST(SparseTable, AWorkerThatNeverPullsPushesAsFastAsTheSlowest) {
     const std::vector<float> one = {-1};
     for (int step = 0; step < 20; ++step)
       table.push(std::vector<std::int64_t>{3}, const_buffer_of(one));
-    table.rest().wait();
+    table.quiesce().wait();
     std::vector<float> row(1);
     table.pull(std::vector<std::int64_t>{3}, buffer_of(row)).wait();
     EXPECT_EQ(row[0], 20);
@@ -227,9 +227,10 @@ TEST(SparseTable, ARestClosesTheStepOfAWorkerThatHasMoreBatches) {
       }
       const auto begin = Clock::now();
       std::optional<Answer> rests;
-      if (job.rank() == 0) rests = table.rest();  // before the other one, whom its last step awaits
+      if (job.rank() == 0)
+        rests = table.quiesce();  // before the other one, whom its last step awaits
       job.world().barrier().wait();
-      if (job.rank() == 1) rests = table.rest();
+      if (job.rank() == 1) rests = table.quiesce();
       rests->wait();
       EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2)) << "nobody had to ask";
       table.pull(ids, buffer_of(row)).wait();

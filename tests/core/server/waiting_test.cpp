@@ -14,6 +14,7 @@
 #include "paceline/core/server/server_table.h"
 #include "paceline/core/server/sparse_table.h"
 #include "tests/support/local_world.h"
+#include "tests/support/test_link.h"
 
 namespace paceline::server {
 namespace {
@@ -170,12 +171,11 @@ TEST(Waiting, AnIterationOnServersNamesTheRankThatLeadsIt) {
 
 // A link over a network that has become slow: messages of machines do not arrive any more, while
 // the link says that a MiB has left at each look, and 10 are left.
-class SlowLink final : public transport::Link {
+class SlowLink final : public test::TestLink {
  public:
   SlowLink(std::unique_ptr<Link> inner, const std::atomic<bool>& is_slow)
-      : inner_(std::move(inner)), is_slow_(is_slow) {}
+      : TestLink(std::move(inner)), is_slow_(is_slow) {}
 
-  int peer() const override { return inner_->peer(); }
   void send(const transport::FrameHeader& header, Bytes payload, transport::SendListener* listener,
             std::uint64_t cookie) override {
     if (is_slow_ && header.type == membership::frame::kMachine) return;
@@ -184,26 +184,8 @@ class SlowLink final : public transport::Link {
   transport::LinkProgress progress() const override {
     return {.sent = looks_++ << 20, .unsent = 10 << 20};
   }
-  MutableBytes window(transport::Remote target, std::size_t bytes) override {
-    return inner_->window(target, bytes);
-  }
-  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t segment) override {
-    return inner_->memory(segment);
-  }
-  void release(const transport::FrameHeader& reference) override { inner_->release(reference); }
-  std::optional<transport::Remote> remote_of(Bytes own) const override {
-    return inner_->remote_of(own);
-  }
-  void offer(std::uint64_t segment,
-             std::shared_ptr<const transport::SharedMemory> memory) override {
-    inner_->offer(segment, std::move(memory));
-  }
-  void withdraw(std::uint64_t segment) override { inner_->withdraw(segment); }
-  void abandon() override { inner_->abandon(); }
-  bool flushed() const override { return inner_->flushed(); }
 
  private:
-  const std::unique_ptr<Link> inner_;
   const std::atomic<bool>& is_slow_;
   mutable std::uint64_t looks_ = 0;
 };

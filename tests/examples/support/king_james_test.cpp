@@ -8,7 +8,6 @@
 namespace examples {
 namespace {
 
-using paceline::Fault;
 using paceline::linear::SparseRows;
 using paceline::linear::squared_norm;
 using ::testing::AllOf;

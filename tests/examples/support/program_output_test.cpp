@@ -5,8 +5,6 @@
 namespace examples {
 namespace {
 
-using ::testing::HasSubstr;
-
 std::string failure_of_program(std::vector<std::string> command, std::size_t most_bytes = 100) {
   const auto output = output_of_program(std::move(command), most_bytes);
   return output ? "" : output.error().what;

@@ -102,10 +102,6 @@ class AdmmWorker final : public machine::Machine {
   bool is_done() const { return static_cast<int>(ends.size()) == rounds_; }
 
  private:
-  static void append(machine::Actions& all, const machine::Actions& more) {
-    all.insert(all.end(), more.begin(), more.end());
-  }
-
   machine::Actions go_on(machine::Actions actions, machine::Time now) {
     if (const auto master = admm.master())
       most_age = std::max(most_age, std::ranges::max(master->ages()));

@@ -22,8 +22,8 @@ double distance_between(std::span<const double> a, std::span<const double> b) {
 
 // Consensus ADMM of ridge regression in one process, where each part's problem is solved in closed
 // form: x = (X'X/n + penalty)^-1 (X'y/n + penalty (z - u)).
-std::vector<double> serial_admm(const test::LinearCase& one, int ranks, int rounds,
-                                double relaxation) {
+std::vector<double> serial_ridge_admm(const test::LinearCase& one, int ranks, int rounds,
+                                      double relaxation) {
   const std::size_t width = one.samples.rows.width;
   const auto n = static_cast<double>(one.samples.size());
   std::vector<double> z(width);
@@ -65,8 +65,9 @@ TEST(AdmmTest, OnRanksItIsTheSerialFormWithExactSolutions) {
       const std::string solver =
           "admm:penalty=0.05,passes=200,relaxation=" + std::to_string(relaxation);
       const auto run = test::run_solver(one, solver, ranks, 20);
-      EXPECT_LT(test::largest_difference(run.weights, serial_admm(one, ranks, 20, relaxation)),
-                1e-10);
+      EXPECT_LT(
+          test::largest_difference(run.weights, serial_ridge_admm(one, ranks, 20, relaxation)),
+          1e-10);
       EXPECT_EQ(run.bytes_brought, ranks == 1 ? 0u : 20u * 8 * 8) << "8 bytes a feature a round";
     }
   }

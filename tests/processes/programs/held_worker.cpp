@@ -15,7 +15,6 @@
 // It says "passed" after the wait. A failure is told as "failed FAULT: TEXT" on stdout, and ends it
 // with 1.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <functional>
@@ -27,6 +26,7 @@
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/path/push_pull.h"
 #include "paceline/core/server/server.h"
+#include "tests/processes/programs/release.h"
 
 namespace {
 
@@ -38,18 +38,9 @@ void say(const std::string& text) {
   if (::write(1, line.data(), line.size()) < 0) ::_exit(99);
 }
 
-sigset_t release() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGUSR1);
-  return set;
-}
-
 void be_held() {
   say(fmt::format("ready {}", ::getpid()));
-  const sigset_t set = release();
-  int number = 0;
-  ::sigwait(&set, &number);
+  paceline::test::wait_for_release();
 }
 
 class Held {
@@ -97,8 +88,7 @@ class Held {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const sigset_t set = release();
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);  // the threads of the job inherit it
+  paceline::test::keep_release();  // the threads of the job inherit it
   try {
     Job job = paceline::init();
     // While the Job lives, so that it does not end by the exception.

@@ -78,14 +78,14 @@ class Rows {
   }
   // Each worker saves its part of the rows, and puts it back when all have saved theirs.
   void save_and_put_back() {
-    table_.rest().wait();
+    table_.quiesce().wait();
     const StoredRows rows = table_.stored(rank_, work_.workers);
-    table_.rest().wait();
+    table_.quiesce().wait();
     table_.store(rows);
-    table_.rest().wait();
+    table_.quiesce().wait();
   }
   std::vector<double> all() {
-    table_.rest().wait();
+    table_.quiesce().wait();
     std::vector<double> values(SparseWork::kIds * work_.width);
     table_.pull(SparseWork::all_ids(), paceline::buffer_of(values)).wait();
     return values;

@@ -3,15 +3,16 @@
 //   waiting_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is that of all other ranks
 //
 //   stream      joins, says "ready PID", and sums up for ever
+//   stream:A    the same by algorithm A
 //   save:DIR    joins, says so, and saves a small checkpoint of two ranks for ever
 //   idle        joins, says so, and waits for nothing, with its Job
 //   brief       joins, says so, and ends
 //   before      says so instead of joining, and waits for nothing
 //   held        says so, waits for SIGUSR1, and joins
+//   later       joins, says so, waits for SIGUSR1, and sums up for ever
 //
 // A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -22,6 +23,7 @@
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/job/job.h"
 #include "tests/core/checkpoint/small_saves.h"
+#include "tests/processes/programs/release.h"
 
 namespace {
 
@@ -40,33 +42,28 @@ void ready() {
   while (true) ::pause();
 }
 
-void be_held() {
-  sigset_t release;
-  ::sigemptyset(&release);
-  ::sigaddset(&release, SIGUSR1);
-  ::sigprocmask(SIG_BLOCK, &release, nullptr);
-  ready();
-  int number = 0;
-  ::sigwait(&release, &number);
-}
-
-void sum_up(Job& job) {
+void sum_up(Job& job, const std::string& algorithm) {
   std::vector<float> values(20'000, 1);
   while (true)
-    job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::max}).wait();
+    job.world()
+        .all_reduce(paceline::buffer_of(values),
+                    {.op = paceline::ReduceOp::max, .algorithm = algorithm})
+        .wait();
 }
 
 void behave(const std::string& behaviour) {
   const auto colon = behaviour.find(':');
   const std::string name = behaviour.substr(0, colon),
                     value = colon == std::string::npos ? "" : behaviour.substr(colon + 1);
-  if (name == "before") ready();
+  paceline::test::keep_release();
+  if (name == "before" || name == "held") ready();
   if (name == "before") wait_for_nothing();
-  if (name == "held") be_held();
+  if (name == "held") paceline::test::wait_for_release();
   Job job = paceline::init();
   if (name != "held") ready();
   if (name == "idle") wait_for_nothing();
-  if (name == "stream") sum_up(job);
+  if (name == "later") paceline::test::wait_for_release();
+  if (name == "stream" || name == "later") sum_up(job, value);
   for (std::uint64_t step = 1; name == "save"; ++step)
     paceline::checkpoint::testing::save_as(job, value, step);
 }

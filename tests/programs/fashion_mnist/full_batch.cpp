@@ -8,13 +8,13 @@
 #include <string>
 
 #include "examples/device_choice.h"
-#include "faces.h"
 #include "measurement.h"
 #include "models.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/strategy/strategy.h"
 #include "replica.h"
+#include "reporters.h"
 #include "training.h"
 
 namespace data = paceline::data;
@@ -33,9 +33,9 @@ int train_full_batch(paceline::Job& job, const Options& options) {
   paceline::Sandblaster lbfgs(model, job,
                               {.samples = training.size(),
                                .portion = options.portion,
-                               .lr = descent_of(options).learning_rate});
+                               .lr = optimizer_settings_of(options).learning_rate});
 
-  Faces faces(job, options, steps);
+  Reporters reporters(job, options, steps);
   const auto begin = std::chrono::steady_clock::now();
   double loss = 0, seconds = 0, test_accuracy = 0;
   for (std::int64_t step = 1; step <= steps; ++step) {
@@ -47,28 +47,28 @@ int train_full_batch(paceline::Job& job, const Options& options) {
           torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
     });
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    faces.step(step, training.size(), loss);
+    reporters.step(step, training.size(), loss);
     const bool is_evaluated =
         step == steps || (options.evaluate_every > 0 && step % options.evaluate_every == 0);
     if (!is_evaluated) continue;
     test_accuracy = accuracy(job, replica, model, test, test_images, type);
-    faces.epoch(step, seconds, loss, test_accuracy);
+    reporters.epoch(step, seconds, loss, test_accuracy);
   }
-  faces.end_progress();
-  faces.write_trace();
+  reporters.end_progress();
+  reporters.write_trace();
   if (!options.save.empty() && job.rank() == 0)
     save_parameters(options.save, paceline::whole_parameters(*model));
   const std::string sha256 = agreed_sha256(job.world(), paceline::whole_sha256(*model));
   const double samples_per_second = static_cast<double>(steps * training.size()) / seconds;
-  faces.summary({{"event", "summary"},
-                 {"world_size", std::int64_t{job.world_size()}},
-                 {"steps", steps},
-                 {"train_loss", loss},
-                 {"test_accuracy", test_accuracy},
-                 {"train_samples_per_second", samples_per_second},
-                 {"portions", of_all_workers(job.world(), lbfgs.portions())},
-                 {"parameters_sha256", sha256},
-                 {"peak_rss_bytes", peak_rss_of_workers(job.world())}});
+  reporters.summary({{"event", "summary"},
+                     {"world_size", std::int64_t{job.world_size()}},
+                     {"steps", steps},
+                     {"train_loss", loss},
+                     {"test_accuracy", test_accuracy},
+                     {"train_samples_per_second", samples_per_second},
+                     {"portions", of_all_workers(job.world(), lbfgs.portions())},
+                     {"parameters_sha256", sha256},
+                     {"peak_rss_bytes", peak_rss_of_workers(job.world())}});
   if (job.rank() == 0)
     std::printf(
         "trained %s for %lld iterations of L-BFGS with %d worker%s and %d server%s: train loss "

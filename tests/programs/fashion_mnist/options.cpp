@@ -279,7 +279,7 @@ int read_options(int argc, char** argv, Options& options) {
   return -1;
 }
 
-Descent descent_of(const Options& options) {
+OptimizerSettings optimizer_settings_of(const Options& options) {
   namespace compress = paceline::compress;
   const OptimizerChoice& optimizer = optimizer_of(options);
   double learning_rate =

@@ -16,7 +16,7 @@ struct Options {
   std::int64_t batch_size = 128;                  // of all workers together
   std::int64_t test_images = 0;                   // used to measure accuracy; 0: all
   std::int64_t evaluate_every = 0;                // steps; 0: after each epoch alone
-  std::optional<double> learning_rate, momentum;  // none: those of descent_of()
+  std::optional<double> learning_rate, momentum;  // none: those of optimizer_settings_of()
   std::uint64_t seed = 1;
   std::string dtype = "float32", device = "cpu";
   std::string layout;             // empty: all workers are replicas
@@ -49,11 +49,11 @@ int read_options(int argc, char** argv, Options& options);
 // Iterations of sandblaster, unless --steps says otherwise.
 inline constexpr std::int64_t kFullBatchSteps = 30;
 
-struct Descent {
+struct OptimizerSettings {
   double learning_rate = 0, momentum = 0;
   bool is_of_compression = false;  // chosen for a method whose result is a direction
 };
 // The learning rate and momentum of the optimizer: given ones, or those that suit it and the
 // network. A compression whose result is a direction has a momentum of its own, and may need
 // another rate.
-Descent descent_of(const Options& options);
+OptimizerSettings optimizer_settings_of(const Options& options);

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "faces.h"
 #include "measurement.h"
 #include "memory.h"
 #include "models.h"
@@ -22,6 +21,7 @@
 #include "paceline/torch/pipeline/pipeline.h"
 #include "paceline/torch/precision/precision.h"
 #include "replica.h"
+#include "reporters.h"
 #include "stage_options.h"
 #include "steps.h"
 #include "training.h"
@@ -57,7 +57,7 @@ class StagedTraining {
 
   paceline::Job& job_;
   const Options& options_;
-  const Descent descent_;
+  const OptimizerSettings settings_;
   const at::ScalarType type_, input_type_;
   paceline::DeviceMesh mesh_;
   const bool is_flushed_;  // each batch ends within its step
@@ -66,7 +66,7 @@ class StagedTraining {
   images::GlobalBatches batches_;
   const std::int64_t steps_;
   const std::unique_ptr<paceline::Checkpoints> checkpoints_;
-  Faces faces_;
+  Reporters reporters_;
   double wall_seconds_ = 0, idle_seconds_ = 0, compute_seconds_ = 0, timed_samples_ = 0;
   double epoch_loss_ = 0, epoch_samples_ = 0, train_loss_ = 0, test_accuracy_ = 0;
   std::int64_t live_activations_ = 0, versions_ = 1;
@@ -106,7 +106,7 @@ std::int64_t parameter_bytes_of(paceline::Pipeline& pipeline) {
 StagedTraining::StagedTraining(paceline::Job& job, const Options& options)
     : job_(job),
       options_(options),
-      descent_(descent_of(options)),
+      settings_(optimizer_settings_of(options)),
       type_(type_of(options)),
       input_type_(input_type_of(options)),
       mesh_(job, layout_of(options, job.world_size())),
@@ -119,7 +119,7 @@ StagedTraining::StagedTraining(paceline::Job& job, const Options& options)
                 mesh_.size("dp"), *images::batch_split_named(options.split)}),
       steps_(options.steps > 0 ? options.steps : options.epochs * batches_.per_epoch()),
       checkpoints_(make_checkpoints(job, options)),
-      faces_(job, options, steps_) {
+      reporters_(job, options, steps_) {
   require_samples();
   if (checkpoints_) checkpoints_->add("pipeline", pipeline_);
 }
@@ -139,7 +139,7 @@ paceline::PipelineOptions StagedTraining::pipeline_options() {
     return torch::nn::functional::cross_entropy(scores.to(type), labels);
   };
   pipeline.optimizer = [this](std::vector<at::Tensor> parameters) {
-    return optimizer_of_all(options_.optimizer, descent_, std::move(parameters));
+    return optimizer_of_all(options_.optimizer, settings_, std::move(parameters));
   };
   if (mesh_.size("tp") > 1) {
     require_shared_layers(options_);
@@ -173,8 +173,8 @@ void StagedTraining::make_step(std::int64_t step, std::int64_t first) {
   const std::int64_t steps = step - first;   // of this process
   const auto part = batches_.at(step - 1);
   const std::int64_t own = part.indices.size(0);
-  const double rate =
-      descent_.learning_rate * static_cast<double>(steps_ - step + 1) / static_cast<double>(steps_);
+  const double rate = settings_.learning_rate * static_cast<double>(steps_ - step + 1) /
+                      static_cast<double>(steps_);
   const paceline::Stopwatch watch;
   const images::Batch batch = pipeline_.reads_data() || pipeline_.reads_target()
                                   ? images::take(training_, part.indices, input_type_)
@@ -206,7 +206,7 @@ void StagedTraining::make_step(std::int64_t step, std::int64_t first) {
     compute_seconds_ += report.compute_seconds;
     timed_samples_ += static_cast<double>(part.global_size);
   }
-  faces_.step(step, part.global_size, loss);
+  reporters_.step(step, part.global_size, loss);
 }
 
 // Each replica looks at its part of the test images.
@@ -230,7 +230,7 @@ void StagedTraining::evaluate(std::int64_t step) {
   if (epoch_samples_ > 0) train_loss_ = epoch_loss_ / epoch_samples_;
   epoch_loss_ = epoch_samples_ = 0;
   test_accuracy_ = accuracy();
-  faces_.epoch(step, wall_seconds_, train_loss_, test_accuracy_);
+  reporters_.epoch(step, wall_seconds_, train_loss_, test_accuracy_);
 }
 
 void StagedTraining::save() {
@@ -268,7 +268,7 @@ void StagedTraining::tell(std::int64_t first) {
   const double seconds = world.all_reduce(wall_seconds_) / world.size();
   const double samples_per_second = seconds > 0 ? timed_samples_ / seconds : 0;
   const double waited = bubble();
-  faces_.summary({
+  reporters_.summary({
       {"event", "summary"},
       {"world_size", std::int64_t{job_.world_size()}},
       {"layout", mesh_.layout().text()},
@@ -310,8 +310,8 @@ int StagedTraining::run() {
     if (checkpoints_) checkpoints_->save_if_due(step);
     if (is_evaluated(step)) evaluate(step);
   }
-  faces_.end_progress();
-  faces_.write_trace();
+  reporters_.end_progress();
+  reporters_.write_trace();
   if (is_stopped()) return checkpoints_->finish();
   if (checkpoints_ && first < steps_ && steps_ % options_.checkpoint_every != 0)
     checkpoints_->save(steps_);

@@ -219,44 +219,46 @@ paceline::OptimizerFactory one_for_each(const OptionsOfKind& options) {
 
 }  // namespace
 
-paceline::OptimizerFactory optimizers_of(const std::string& name, const Descent& descent) {
-  const double rate = descent.learning_rate;
+paceline::OptimizerFactory optimizers_of(const std::string& name,
+                                         const OptimizerSettings& settings) {
+  const double rate = settings.learning_rate;
   if (name == "sgd")
     return one_for_each<torch::optim::SGD>(
-        torch::optim::SGDOptions(rate).momentum(descent.momentum));
+        torch::optim::SGDOptions(rate).momentum(settings.momentum));
   if (name == "adamw") return one_for_each<torch::optim::AdamW>(torch::optim::AdamWOptions(rate));
   if (name == "lars")
-    return one_for_each<optimizers::LARS>(optimizers::LARSOptions(rate).momentum(descent.momentum));
+    return one_for_each<optimizers::LARS>(
+        optimizers::LARSOptions(rate).momentum(settings.momentum));
   if (name == "lamb") return one_for_each<optimizers::LAMB>(optimizers::LAMBOptions(rate));
   return {};
 }
 
 std::unique_ptr<torch::optim::Optimizer> optimizer_of_all(const std::string& name,
-                                                          const Descent& descent,
+                                                          const OptimizerSettings& settings,
                                                           std::vector<at::Tensor> parameters) {
-  const double rate = descent.learning_rate;
+  const double rate = settings.learning_rate;
   if (name == "adamw")
     return std::make_unique<torch::optim::AdamW>(std::move(parameters),
                                                  torch::optim::AdamWOptions(rate));
   if (name == "lars")
     return std::make_unique<optimizers::LARS>(
-        std::move(parameters), optimizers::LARSOptions(rate).momentum(descent.momentum));
+        std::move(parameters), optimizers::LARSOptions(rate).momentum(settings.momentum));
   if (name == "lamb")
     return std::make_unique<optimizers::LAMB>(std::move(parameters), optimizers::LAMBOptions(rate));
   return std::make_unique<torch::optim::SGD>(
-      std::move(parameters), torch::optim::SGDOptions(rate).momentum(descent.momentum));
+      std::move(parameters), torch::optim::SGDOptions(rate).momentum(settings.momentum));
 }
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
 }
 
-std::unique_ptr<Steps> make_steps(const Options& options, const Descent& descent,
+std::unique_ptr<Steps> make_steps(const Options& options, const OptimizerSettings& settings,
                                   paceline::Job& job, torch::nn::Sequential& model,
                                   paceline::DataParallel& parallel,
                                   const data::LabelledImages& training, at::ScalarType type,
                                   std::int64_t epoch) {
-  const double rate = descent.learning_rate;
+  const double rate = settings.learning_rate;
   if (options.optimizer == "l_bfgs") return std::make_unique<ByLineSearch>(rate, model, parallel);
   if (options.optimizer == "sqn")
     return std::make_unique<ByCurvature>(rate, job, options, model, parallel, training, type);
@@ -264,7 +266,7 @@ std::unique_ptr<Steps> make_steps(const Options& options, const Descent& descent
     return std::make_unique<ByDifferences>(rate, job, model, parallel, training, type, epoch);
   if (options.zero > 0) {
     return std::make_unique<OfSegments>(
-        job, parallel, optimizer_of_all(options.optimizer, descent, parallel.parameters()));
+        job, parallel, optimizer_of_all(options.optimizer, settings, parallel.parameters()));
   }
   return std::make_unique<OfEachParameter>(job, parallel);
 }

@@ -35,17 +35,18 @@ class Steps {
 
 // The optimizers that DataParallel owns, one for each parameter, so that it can be updated as soon
 // as its gradient is back. Empty: make_steps() makes one of all parameters.
-paceline::OptimizerFactory optimizers_of(const std::string& name, const Descent& descent);
+paceline::OptimizerFactory optimizers_of(const std::string& name,
+                                         const OptimizerSettings& settings);
 
 // One optimizer of all these parameters. `name`: sgd, adamw, lars, lamb.
 std::unique_ptr<torch::optim::Optimizer> optimizer_of_all(const std::string& name,
-                                                          const Descent& descent,
+                                                          const OptimizerSettings& settings,
                                                           std::vector<at::Tensor> parameters);
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate);
 
 // `epoch`: steps of one. All of them live as long as the steps do.
-std::unique_ptr<Steps> make_steps(const Options& options, const Descent& descent,
+std::unique_ptr<Steps> make_steps(const Options& options, const OptimizerSettings& settings,
                                   paceline::Job& job, torch::nn::Sequential& model,
                                   paceline::DataParallel& parallel,
                                   const paceline::data::LabelledImages& training,

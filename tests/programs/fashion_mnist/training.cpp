@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "batch_source.h"
 #include "corruption.h"
 #include "examples/device_choice.h"
-#include "faces.h"
 #include "full_batch.h"
 #include "measurement.h"
 #include "memory.h"
@@ -22,12 +22,12 @@
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "replica.h"
+#include "reporters.h"
 #include "stage_options.h"
 #include "staged_training.h"
 #include "steps.h"
 #include "stragglers.h"
 #include "synchrony.h"
-#include "turns.h"
 
 namespace data = paceline::data;
 
@@ -45,7 +45,8 @@ std::string option_of_the_host(const Options& options, int workers) {
 // These are not timed: the first steps allocate memory and plan the schedule.
 constexpr std::int64_t kWarmUpSteps = 5;
 
-paceline::DataParallelOptions parallel_options(const Options& options, const Descent& descent) {
+paceline::DataParallelOptions parallel_options(const Options& options,
+                                               const OptimizerSettings& settings) {
   paceline::DataParallelOptions parallel;
   parallel.schedule = options.schedule;
   parallel.compression = options.compression;
@@ -54,7 +55,7 @@ paceline::DataParallelOptions parallel_options(const Options& options, const Des
   parallel.precision = options.precision;
   parallel.non_finite = options.non_finite;
   parallel.zero_stage = options.zero;
-  if (options.zero == 0) parallel.optimizer = optimizers_of(options.optimizer, descent);
+  if (options.zero == 0) parallel.optimizer = optimizers_of(options.optimizer, settings);
   return parallel;
 }
 
@@ -79,14 +80,14 @@ void require_rank(const char* option, const std::string& text, const paceline::J
 
 // Tells every worker that training has diverged, and ends it.
 [[noreturn]] void give_up(paceline::Job& job, std::int64_t step, double loss,
-                          const Options& options, const Descent& descent) {
+                          const Options& options, const OptimizerSettings& settings) {
   char what[160];
   std::snprintf(what, sizeof what,
                 "the loss of rank %d is %g in step %lld: training has diverged. Try a smaller "
                 "--learning-rate than %g",
-                job.rank(), loss, static_cast<long long>(step), descent.learning_rate);
+                job.rank(), loss, static_cast<long long>(step), settings.learning_rate);
   std::string text = what;
-  if (descent.momentum > 0) text += ", or --momentum 0";
+  if (settings.momentum > 0) text += ", or --momentum 0";
   if (options.compression != "none") text += ", or --compression none";
   job.world().abort(text);
   throw std::runtime_error(text);
@@ -132,7 +133,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   const at::ScalarType type = options.dtype == "float64"    ? at::kDouble
                               : options.dtype == "bfloat16" ? at::kBFloat16
                                                             : at::kFloat;
-  const Descent descent = descent_of(options);
+  const OptimizerSettings settings = optimizer_settings_of(options);
   require_rank("--slow", options.slow, job);
   require_rank("--corrupt", options.corrupt, job);
   const bool waits = makes_equal_steps(options.synchrony);
@@ -144,9 +145,9 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   Replica replica(job, options);
   torch::nn::Sequential model = make_model(options.model, options.seed, type);
   model->to(chosen_device(options.device, job, option_of_the_host(options, replica.workers(job))));
-  needed.emplace(*model, plan_of(options.model), descent.momentum > 0 ? 3 : 2);
+  needed.emplace(*model, plan_of(options.model), settings.momentum > 0 ? 3 : 2);
   const auto parallel_ptr =
-      make_parallel(job, options, parallel_options(options, descent), replica, model);
+      make_parallel(job, options, parallel_options(options, settings), replica, model);
   paceline::DataParallel& parallel = *parallel_ptr;
 
   const data::LabelledImages training = data::load_fashion_mnist(data::Split::train, options.data);
@@ -161,19 +162,19 @@ static int train_within_memory(paceline::Job& job, const Options& options,
       options.steps > 0 ? options.steps : options.epochs * batches.per_epoch();
 
   const auto making =
-      make_steps(options, descent, job, model, parallel, training, type, batches.per_epoch());
+      make_steps(options, settings, job, model, parallel, training, type, batches.per_epoch());
   // Workers that wait for nobody take parts as fast as each is.
-  Turns turns(job, cut, steps, !waits);
+  BatchSource source(job, cut, steps, !waits);
   const auto checkpoints = checkpoints_of(job, options, model, parallel, *making);
-  if (checkpoints) turns.save_to(*checkpoints);
+  if (checkpoints) source.save_to(*checkpoints);
   const std::int64_t first = checkpoints ? checkpoints->resume() : 0;
   const auto is_stopped = [&] { return checkpoints && checkpoints->stopping(); };
 
-  if (tells && descent.is_of_compression)
+  if (tells && settings.is_of_compression)
     std::printf(
         "%s gives directions: learning rate %g, momentum %g (--learning-rate, --momentum)\n",
-        options.compression.c_str(), descent.learning_rate, descent.momentum);
-  Faces faces(job, options, steps);
+        options.compression.c_str(), settings.learning_rate, settings.momentum);
+  Reporters reporters(job, options, steps);
   const bool gradients_travel = options.synchrony == "synchronous",
              on_servers = keeps_parameters_on_servers(options.synchrony);
   StepTimer timer(world, gradients_travel || on_servers);
@@ -192,14 +193,14 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     const auto consensus = consensus_of(parallel, options);
     const auto scope = parallel.autocast();
     test_accuracy = accuracy(job, replica, model, test, test_images, parallel.input_type());
-    faces.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
+    reporters.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
   };
 
-  turns.begin(first);
+  source.begin(first);
   while (!is_stopped()) {
-    const auto turn = turns.next();
-    if (!turn) break;
-    const auto& [step, part] = *turn;
+    const auto next = source.next();
+    if (!next) break;
+    const auto& [step, part] = *next;
     const bool timed = steps - first <= kWarmUpSteps || ++own_steps > kWarmUpSteps;
     if (timed && !timer.running()) timer.start();
     pace.begin_step();
@@ -207,7 +208,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     const std::int64_t own = part.indices.size(0);  // may be 0 in the last batch of an epoch
     parallel.weight(static_cast<double>(own));
     const double rate =
-        descent.learning_rate * static_cast<double>(steps - step + 1) / static_cast<double>(steps);
+        settings.learning_rate * static_cast<double>(steps - step + 1) / static_cast<double>(steps);
     const data::Batch batch =
         own > 0 ? data::take(training, part.indices, beside(model, parallel.input_type()))
                 : data::Batch();
@@ -226,7 +227,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     };
     computed.look_at = [&](double loss) {
       if (!std::isfinite(loss) && options.non_finite.empty())
-        give_up(job, step, loss, options, descent);
+        give_up(job, step, loss, options, settings);
     };
     if (own == 0) pace.hold_back(step);
     const double loss_here = make_step(*making, parallel, step, computed, rate);
@@ -235,29 +236,29 @@ static int train_within_memory(paceline::Job& job, const Options& options,
       epoch_loss += loss_here * static_cast<double>(own);
       epoch_samples += static_cast<double>(own);
     }
-    const std::int64_t counted = turns.are_dealt() ? own : part.global_size;
+    const std::int64_t counted = source.are_dealt() ? own : part.global_size;
     if (timed) timed_samples += static_cast<double>(counted);
-    faces.step(step, counted, loss_here);
+    reporters.step(step, counted, loss_here);
 
     timer.count(parallel.last_step());
     if (checkpoints) checkpoints->save_if_due(step);
-    if (!turns.are_dealt() && is_evaluated(step)) evaluate(step);
+    if (!source.are_dealt() && is_evaluated(step)) evaluate(step);
   }
   if (checkpoints) checkpoints->wait_for_all_ranks();
-  if (turns.are_dealt() && !is_stopped() && !turns.were_over()) {
+  if (source.are_dealt() && !is_stopped() && !source.were_over()) {
     evaluate(steps);
     timed_samples = sums_over_workers(world, {timed_samples})[0];
   }
-  faces.end_progress();
-  faces.write_trace();
+  reporters.end_progress();
+  reporters.write_trace();
   if (is_stopped()) return checkpoints->finish();
-  if (checkpoints && !turns.were_over() &&
-      (turns.are_dealt() || steps % options.checkpoint_every != 0))
+  if (checkpoints && !source.were_over() &&
+      (source.are_dealt() || steps % options.checkpoint_every != 0))
     checkpoints->save(steps);
   std::string sha256;
   {
     const auto consensus = consensus_of(parallel, options);
-    if (turns.were_over())
+    if (source.were_over())
       test_accuracy = accuracy(job, replica, model, test, test_images, parallel.input_type());
     if (!options.save.empty()) {
       const std::vector<at::Tensor> whole = paceline::whole_parameters(*model);
@@ -294,8 +295,8 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     summary.emplace_back("forecast_step_seconds", seconds);
     if (tells) std::printf("a step should take %.3g ms\n", 1000 * seconds);
   }
-  faces.summary(summary);
-  if (tells && turns.were_over()) {
+  reporters.summary(summary);
+  if (tells && source.were_over()) {
     tell_nothing_left(first, test_accuracy);
   } else if (tells) {
     std::printf(

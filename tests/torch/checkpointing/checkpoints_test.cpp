@@ -3,6 +3,7 @@
 #include <csignal>
 #include <latch>
 
+#include "paceline/core/compress/compress.h"
 #include "tests/support/nightly.h"
 #include "tests/torch/checkpointing/small_run.h"
 

@@ -7,7 +7,6 @@ namespace paceline {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 TEST(LoadWeights, TakesTheModelOfEveryStageFromARunOrAStep) {
   for (int stage = 0; stage <= 3; ++stage) {

@@ -38,7 +38,7 @@ struct RowTraining {
         checkpoints.save_if_due(++step);
       }
       EXPECT_EQ(checkpoints.finish(), 0);
-      table.rest().wait();
+      table.quiesce().wait();
       const at::NoGradGuard no_grad;
       const at::Tensor rows = embedding(at::arange(30, at::kLong));
       if (job.rank() == 0) end = rows;

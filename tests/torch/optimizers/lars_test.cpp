@@ -42,7 +42,8 @@ void step_by_random_gradients(torch::optim::Optimizer& optimizer, std::int64_t s
   }
 }
 
-// 50 steps with a rate that falls in the middle: the spec's executed model.
+// The end of 50 steps with a rate that falls in the middle; the expected ones are those of an oracle
+// (docs/acceptance.md).
 template <typename Kind>
 at::Tensor of_the_model(double rate) {
   at::Tensor w = at::tensor({1., .5, 0., -.5}, at::kDouble);

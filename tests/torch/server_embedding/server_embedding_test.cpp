@@ -109,7 +109,7 @@ TEST(ServerEmbedding, RanksThatShareABatchStepAsOne) {
         embedding(ids).square().sum(1).mean().backward();
         embedding->step({.weight = static_cast<double>(end - cut)});
       }
-      table.rest().wait();
+      table.quiesce().wait();
       const at::Tensor rows = all_rows(embedding);
       if (job.rank() == 0) ends[static_cast<std::size_t>(workers)] = rows;
     });
@@ -127,7 +127,7 @@ TEST(ServerEmbedding, KeepsTheShapeOfItsIdsAndRecordsNothingInEvaluation) {
     EXPECT_FALSE(all_rows(embedding).requires_grad());
     embedding->step();  // of a pass that nothing was differentiated through
     EXPECT_EQ(table.clock(), 1);
-    table.rest().wait();
+    table.quiesce().wait();
     EXPECT_EQ(table.figures().rows, 0u);
   });
 }

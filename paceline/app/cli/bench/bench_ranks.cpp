@@ -27,7 +27,8 @@ bool a_launcher_is_there() {
   return membership::recognise(variables) != nullptr || std::getenv("TF_CONFIG") != nullptr;
 }
 
-int start_ranks(const RanksOptions& given, int ranks, std::vector<std::string> words) {
+int start_ranks(const RanksOptions& given, int ranks, const char* bench,
+                const std::vector<std::string>& arguments) {
   if (!given.transport.empty()) parse_own_transport(given.transport);
   launch::RunOptions options;
   options.processes = ranks;
@@ -40,8 +41,8 @@ int start_ranks(const RanksOptions& given, int ranks, std::vector<std::string> w
   PACELINE_CHECK(ranks > 0 || !options.hosts.empty(),
                  "how many ranks? Give their number, as --ranks 2, or --hosts");
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
-  options.command = {options.program};
-  std::ranges::move(words, std::back_inserter(options.command));
+  options.command = {options.program, "bench", bench};
+  std::ranges::copy(arguments, std::back_inserter(options.command));
   options.command.emplace_back("--as-rank");
   if (::isatty(STDERR_FILENO) == 1) options.command.emplace_back("--progress");
   options.prefix = false;
@@ -95,13 +96,13 @@ void add_server_options(CLI::App& app, RanksOptions& given) {
       ->type_name("R");
 }
 
-int run_on_ranks(RanksOptions given, std::vector<std::string> words,
+int run_on_ranks(RanksOptions given, const char* bench, const std::vector<std::string>& arguments,
                  const std::function<int(Job&, const RanksOptions&)>& measure) {
   const int ranks =
       given.ranks.empty() ? 0 : parse_count("--ranks", given.ranks, 1, kMostBenchRanks);
   if (!given.transport.empty()) parse_transport(given.transport);
   if (!given.determinism.empty()) parse_determinism(given.determinism);
-  if (!given.as_rank && !a_launcher_is_there()) return start_ranks(given, ranks, std::move(words));
+  if (!given.as_rank && !a_launcher_is_there()) return start_ranks(given, ranks, bench, arguments);
   PACELINE_CHECK(given.as_rank || (given.hosts.hosts.empty() && given.hosts.hostfile.empty()),
                  "--hosts: a launcher has started the ranks already; leave --hosts out");
   given.progress = given.progress || ::isatty(STDERR_FILENO) == 1;

@@ -28,10 +28,10 @@ struct RanksOptions {
 void add_ranks_options(CLI::App& app, RanksOptions& given);
 void add_server_options(CLI::App& app, RanksOptions& given);
 
-// `words` are those after "paceline", with which the ranks are started. `measure` runs on each
+// The ranks are started as `paceline bench <bench>` with these arguments. `measure` runs on each
 // rank; when its arguments are wrong (misuse) on all ranks, rank 0 alone reports it. Returns the
 // exit code. THROWS Error.
-int run_on_ranks(RanksOptions given, std::vector<std::string> words,
+int run_on_ranks(RanksOptions given, const char* bench, const std::vector<std::string>& arguments,
                  const std::function<int(Job&, const RanksOptions&)>& measure);
 
 // Runs `prepare` on rank 0 alone; when it throws, every rank throws. THROWS Error (misuse).

@@ -38,10 +38,11 @@ std::vector<double> ratios_to_the_fastest(const measure::Measurement& chosen,
   return ratios;
 }
 
-std::string carrier_of(const measure::Measurement& chosen, const Forecast& cheapest, int ranks,
-                       const std::string& transport) {
-  if (chosen.messages > 0 || ranks == 1) return std::string(cheapest.algorithm);
-  return transport == "mpi" ? transport : "board";
+// Nothing where the chosen one is no candidate, because no call can name it.
+Json model_us_of_chosen(const ChoiceCell& cell) {
+  const auto found =
+      std::ranges::find(cell.candidates, cell.chosen, &ChoiceCell::Candidate::algorithm);
+  return found == cell.candidates.end() ? Json() : Json(found->model_us);
 }
 
 }  // namespace
@@ -58,26 +59,26 @@ double ChoiceCell::surest_regret() const {
   return std::max(0.0, measure::quantile(ratios, kLow) - 1);
 }
 
-ChoiceCell cell_of(const std::vector<Forecast>& forecasts, const measure::Comparison& comparison,
-                   int ranks, const std::string& transport) {
-  const measure::Measurement& chosen = comparison.candidates.front();
+ChoiceCell cell_of(std::string_view chosen, const std::vector<Forecast>& forecasts,
+                   const measure::Comparison& comparison, int ranks, const std::string& transport) {
+  const measure::Measurement& unnamed = comparison.candidates.front();
   const auto measured = std::span(comparison.candidates).subspan(1);
-  ChoiceCell cell{.operation = chosen.candidate.operation,
+  ChoiceCell cell{.operation = unnamed.candidate.operation,
                   .transport = transport,
-                  .dtype = chosen.candidate.dtype,
+                  .dtype = unnamed.candidate.dtype,
                   .ranks = ranks,
-                  .bytes = chosen.candidate.bytes,
-                  .chosen = carrier_of(chosen, forecasts.front(), ranks, transport),
-                  .measured_us = measure::median(chosen.block_medians) / kMicro};
+                  .bytes = unnamed.candidate.bytes,
+                  .chosen = std::string(chosen),
+                  .measured_us = measure::median(unnamed.block_medians) / kMicro};
   for (std::size_t i = 0; i < forecasts.size(); ++i) {
-    cell.candidates.push_back({.algorithm = std::string(forecasts[i].algorithm),
+    cell.candidates.push_back({.algorithm = std::string(forecasts[i].carrier),
                                .model_us = forecasts[i].seconds / kMicro,
                                .measured_us = measure::median(measured[i].block_medians) / kMicro});
   }
   const auto fastest = static_cast<std::size_t>(&cell.fastest() - cell.candidates.data());
   for (std::size_t i = 0; i < forecasts.size(); ++i)
     cell.candidates[i].ratio = measure::median(measure::ratios(measured[i], measured[fastest]));
-  cell.ratios = ratios_to_the_fastest(chosen, measured);
+  cell.ratios = ratios_to_the_fastest(unnamed, measured);
   return cell;
 }
 
@@ -124,14 +125,13 @@ std::string choice_json(const std::vector<ChoiceCell>& cells) {
                             {"measured_us", one.measured_us},
                             {"ratio", one.ratio}});
     }
-    const bool by_model = cell.chosen == cell.candidates.front().algorithm;
     list.push_back({{"operation", name_of(cell.operation)},
                     {"transport", cell.transport},
                     {"dtype", name_of(cell.dtype)},
                     {"ranks", cell.ranks},
                     {"bytes", cell.bytes},
                     {"chosen", cell.chosen},
-                    {"model_us", by_model ? Json(cell.candidates.front().model_us) : Json()},
+                    {"model_us", model_us_of_chosen(cell)},
                     {"measured_us", cell.measured_us},
                     {"fastest", cell.fastest().algorithm},
                     {"regret", cell.regret()},

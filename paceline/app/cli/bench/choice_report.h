@@ -22,10 +22,10 @@ struct ChoiceCell {
   Dtype dtype = Dtype::f32;
   int ranks = 1;
   std::size_t bytes = 0;
-  // The carrier of a call without a name: an algorithm; "board", within a host; "mpi".
+  // The carrier of a call without a name: an algorithm, or what Communicator::carrier names.
   std::string chosen;
   double measured_us = 0;                  // the time of such a call
-  std::vector<Candidate> candidates = {};  // the cheapest by the model first
+  std::vector<Candidate> candidates = {};  // the chosen one first, then the cheapest by the model
   // For each block, the time of such a call over that of the candidate that was the fastest in all
   // other blocks. So a candidate gains nothing by being the fastest in one block by chance.
   std::vector<double> ratios = {};
@@ -35,10 +35,10 @@ struct ChoiceCell {
   double surest_regret() const;  // nine of ten blocks exceed it, so it is not noise
 };
 
-// `comparison` holds a call without a name first, then the forecasts' algorithms in their order.
-// REQUIRES: at least one forecast.
-ChoiceCell cell_of(const std::vector<Forecast>& forecasts, const measure::Comparison& comparison,
-                   int ranks, const std::string& transport);
+// `comparison` holds a call without a name first, which `chosen` carries, then calls by the
+// forecasts' names in their order. REQUIRES: at least one forecast.
+ChoiceCell cell_of(std::string_view chosen, const std::vector<Forecast>& forecasts,
+                   const measure::Comparison& comparison, int ranks, const std::string& transport);
 
 // The share of cells whose regret is at most this much; 1 when there are no cells.
 double share_within(const std::vector<ChoiceCell>& cells, double regret);

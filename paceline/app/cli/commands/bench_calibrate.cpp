@@ -97,19 +97,12 @@ int calibrate_on(Job& job, const CalibrateOptions& given, const measure::Compare
   return 0;
 }
 
-std::shared_ptr<const CLI::App> described_calibrate() {
-  const auto line = std::make_shared<CalibrateOptions>();
-  return {line, &line->app};
-}
-
 int bench_calibrate_main(const std::vector<std::string>& arguments) {
   CalibrateOptions line;
   if (!parse(line.app, arguments)) return 0;
   const measure::CompareOptions options = checked(line);
   ::unsetenv(membership::variable::kProfile);  // it may name the file that this command writes
-  std::vector<std::string> words = {"bench", "calibrate"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions& ranks) {
+  return run_on_ranks(line.ranks, "calibrate", arguments, [&](Job& job, const RanksOptions& ranks) {
     return calibrate_on(job, line, options, ranks.progress);
   });
 }
@@ -122,7 +115,7 @@ Subcommand bench_calibrate() {
   return {.name = "calibrate",
           .summary = "what links cost here, for the choice of algorithms",
           .main = bench_calibrate_main,
-          .described = described_calibrate,
+          .described = described<CalibrateOptions>,
           .group = "bench"};
 }
 

@@ -1,6 +1,7 @@
 // `paceline bench choose`: whether the algorithms that the model chooses are the fastest.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -68,6 +69,7 @@ int choose_on(Job& job, const std::string& json, CollectiveRequest request) {
     if (!json.empty() && json != "-") file = std::make_unique<DurableFile>("report", json);
   });
   const measure::Pin pin(job);
+  const auto named = world.algorithms(request.operation, request.dtype);
   std::vector<ChoiceCell> cells;
   std::int64_t errors = 0;
   if (shows) fmt::print("{}", choice_head());
@@ -75,13 +77,17 @@ int choose_on(Job& job, const std::string& json, CollectiveRequest request) {
   request.compare.on_block = [&](int block, int blocks) { ticker.at_block(block, blocks); };
   for (const std::size_t bytes : request.sizes) {
     ticker.at_size(cells.size(), bytes);
-    const auto forecasts = world.forecasts(request.operation, bytes, request.dtype);
+    auto forecasts = world.forecasts(request.operation, bytes, request.dtype);
+    const std::string chosen(forecasts.front().carrier);
+    std::erase_if(forecasts, [&](const Forecast& one) {
+      return std::ranges::find(named, one.carrier) == named.end();
+    });
     std::vector<measure::Candidate> candidates = {{request.operation, "", bytes, request.dtype}};
     for (const Forecast& one : forecasts)
-      candidates.push_back({request.operation, std::string(one.algorithm), bytes, request.dtype});
+      candidates.push_back({request.operation, std::string(one.carrier), bytes, request.dtype});
     const auto comparison = measure::compare(job, world, candidates, request.compare);
     for (const measure::Measurement& one : comparison.candidates) errors += one.errors;
-    cells.push_back(cell_of(forecasts, comparison, world.size(), job.transport()));
+    cells.push_back(cell_of(chosen, forecasts, comparison, world.size(), job.transport()));
     if (shows) fmt::print("{}", choice_lines(cells.back()));
     std::fflush(stdout);
   }
@@ -93,18 +99,11 @@ int choose_on(Job& job, const std::string& json, CollectiveRequest request) {
   return errors > 0 ? 1 : 0;
 }
 
-std::shared_ptr<const CLI::App> described_choose() {
-  const auto line = std::make_shared<ChooseOptions>();
-  return {line, &line->app};
-}
-
 int bench_choose_main(const std::vector<std::string>& arguments) {
   ChooseOptions line;
   if (!parse(line.app, arguments)) return 0;
   const CollectiveRequest request = checked(line);
-  std::vector<std::string> words = {"bench", "choose"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_on_ranks(line.as.ranks, words, [&](Job& job, const RanksOptions& ranks) {
+  return run_on_ranks(line.as.ranks, "choose", arguments, [&](Job& job, const RanksOptions& ranks) {
     CollectiveRequest own = request;
     own.progress = ranks.progress;
     return choose_on(job, line.as.json, own);
@@ -119,7 +118,7 @@ Subcommand bench_choose() {
   return {.name = "choose",
           .summary = "whether the chosen algorithms are the fastest",
           .main = bench_choose_main,
-          .described = described_choose,
+          .described = described<ChooseOptions>,
           .group = "bench"};
 }
 

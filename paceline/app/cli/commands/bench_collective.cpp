@@ -185,23 +185,17 @@ int measure_on(Job& job, const CollectiveOptions& given, CollectiveRequest reque
   return report ? report->end() : 0;
 }
 
-std::shared_ptr<const CLI::App> described_collective() {
-  const auto line = std::make_shared<CollectiveOptions>();
-  return {line, &line->app};
-}
-
 int bench_collective_main(const std::vector<std::string>& arguments) {
   CollectiveOptions line;
   if (!parse(line.app, arguments)) return 0;
   const CollectiveRequest request = checked(line);
-  std::vector<std::string> words = {"bench", "collective"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
   line.ranks.bind = request.bind;
-  return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions& ranks) {
+  const auto measure = [&](Job& job, const RanksOptions& ranks) {
     CollectiveRequest own = request;
     own.progress = ranks.progress;
     return measure_on(job, line, own);
-  });
+  };
+  return run_on_ranks(line.ranks, "collective", arguments, measure);
 }
 
 }  // namespace
@@ -212,7 +206,7 @@ Subcommand bench_collective() {
   return {.name = "collective",
           .summary = "time and bandwidth of collectives, by size and algorithm",
           .main = bench_collective_main,
-          .described = described_collective,
+          .described = described<CollectiveOptions>,
           .group = "bench"};
 }
 

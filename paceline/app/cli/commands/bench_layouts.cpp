@@ -267,11 +267,6 @@ ModelFacts known_facts(const LayoutComparison& all, const Runs& runs) {
   return facts;
 }
 
-std::shared_ptr<const CLI::App> described_bench_layouts() {
-  const auto line = std::make_shared<BenchLayoutsLine>();
-  return {line, &line->app};
-}
-
 int bench_layouts_main(const std::vector<std::string>& arguments) {
   BenchLayoutsLine line;
   auto [words, command] = split_command(line.app, arguments);
@@ -295,7 +290,7 @@ Subcommand bench_layouts() {
   return {.name = "layouts",
           .summary = "a training program with each layout: traffic, storage, balance, speed",
           .main = bench_layouts_main,
-          .described = described_bench_layouts,
+          .described = described<BenchLayoutsLine>,
           .group = "bench"};
 }
 

@@ -133,18 +133,11 @@ int pipeline_on(Job& job, const BenchPipelineOptions& given) {
   return result.errors > 0 ? kFailed : 0;
 }
 
-std::shared_ptr<const CLI::App> described_bench_pipeline() {
-  const auto line = std::make_shared<BenchPipelineOptions>();
-  return {line, &line->app};
-}
-
 int bench_pipeline_main(const std::vector<std::string>& arguments) {
   BenchPipelineOptions line;
   if (!parse(line.app, arguments)) return 0;
   check_before_start(line);
-  std::vector<std::string> words = {"bench", "pipeline"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_on_ranks(line.ranks, words,
+  return run_on_ranks(line.ranks, "pipeline", arguments,
                       [&line](Job& job, const RanksOptions&) { return pipeline_on(job, line); });
 }
 
@@ -156,7 +149,7 @@ Subcommand bench_pipeline() {
   return {.name = "pipeline",
           .summary = "a pipeline's schedule on these links, with waiting for work",
           .main = bench_pipeline_main,
-          .described = described_bench_pipeline,
+          .described = described<BenchPipelineOptions>,
           .group = "bench"};
 }
 

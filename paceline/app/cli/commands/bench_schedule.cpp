@@ -341,18 +341,11 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   return errors > 0 ? 1 : 0;
 }
 
-std::shared_ptr<const CLI::App> described_schedule() {
-  const auto line = std::make_shared<ScheduleOptions>();
-  return {line, &line->app};
-}
-
 int bench_schedule_main(const std::vector<std::string>& arguments) {
   ScheduleOptions line;
   if (!parse(line.app, arguments)) return 0;
   const ScheduleRequest request = checked(line);
-  std::vector<std::string> words = {"bench", "schedule"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions&) {
+  return run_on_ranks(line.ranks, "schedule", arguments, [&](Job& job, const RanksOptions&) {
     return schedule_on(job, line, request);
   });
 }
@@ -365,7 +358,7 @@ Subcommand bench_schedule() {
   return {.name = "schedule",
           .summary = "what schedules of gradients gain on these links",
           .main = bench_schedule_main,
-          .described = described_schedule,
+          .described = described<ScheduleOptions>,
           .group = "bench"};
 }
 

@@ -141,20 +141,13 @@ int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBench
   return report ? report->end() : 0;
 }
 
-std::shared_ptr<const CLI::App> described_server() {
-  const auto line = std::make_shared<ServerBenchOptions>();
-  return {line, &line->app};
-}
-
 int bench_server_main(const std::vector<std::string>& arguments) {
   ServerBenchOptions line;
   if (!parse(line.app, arguments)) return 0;
   const ServerBenchRequest request = checked(line);
   if (!request.pauses.empty() && !line.ranks.servers.replicas.empty())
     line.ranks.servers.restarts = "1000";
-  std::vector<std::string> words = {"bench", "server"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions& ranks) {
+  return run_on_ranks(line.ranks, "server", arguments, [&](Job& job, const RanksOptions& ranks) {
     return measure_servers(job, line, request, ranks.progress);
   });
 }
@@ -167,7 +160,7 @@ Subcommand bench_server() {
   return {.name = "server",
           .summary = "the servers' sums, pushes and pulls, beside the workers' all_reduce",
           .main = bench_server_main,
-          .described = described_server,
+          .described = described<ServerBenchOptions>,
           .group = "bench"};
 }
 

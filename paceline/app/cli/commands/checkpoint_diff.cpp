@@ -63,11 +63,6 @@ int diff_steps(const std::vector<std::string>& arguments) {
   return found.empty() ? 0 : kFailed;
 }
 
-std::shared_ptr<const CLI::App> described_diff() {
-  const auto options = std::make_shared<DiffOptions>();
-  return {options, &options->app};
-}
-
 }  // namespace
 
 namespace catalogue {
@@ -76,7 +71,7 @@ Subcommand checkpoint_diff() {
   return {.name = "diff",
           .summary = "in what two steps differ",
           .main = diff_steps,
-          .described = described_diff,
+          .described = described<DiffOptions>,
           .group = "checkpoint",
           .place = 40};
 }

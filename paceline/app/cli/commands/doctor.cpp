@@ -84,11 +84,6 @@ struct DoctorLine {
   bool as_worker = false;
 };
 
-std::shared_ptr<const CLI::App> described_doctor() {
-  const auto line = std::make_shared<DoctorLine>();
-  return {line, &line->app};
-}
-
 int doctor_main(const std::vector<std::string>& arguments) {
   DoctorLine line;
   CLI::App& app = line.app;
@@ -125,7 +120,7 @@ Subcommand doctor() {
   return {.name = "doctor",
           .summary = "check whether this host can run jobs, and how to fix what is missing",
           .main = doctor_main,
-          .described = described_doctor,
+          .described = described<DoctorLine>,
           .place = 70};
 }
 

@@ -64,11 +64,6 @@ struct PlanOptions {
                                      precision = "full", zero = "0", json;
 };
 
-std::shared_ptr<const CLI::App> described_plan() {
-  const auto options = std::make_shared<PlanOptions>();
-  return {options, &options->app};
-}
-
 double seconds_of(std::string_view option, const std::string& text) {
   return std::chrono::duration<double>(parse_duration(option, text)).count();
 }
@@ -135,7 +130,7 @@ Subcommand plan_pipeline() {
   return {.name = "pipeline",
           .summary = "stages, replicas, micro-batches, time and memory, from a profile",
           .main = plan_pipeline_main,
-          .described = described_plan,
+          .described = described<PlanOptions>,
           .group = "plan"};
 }
 

@@ -64,11 +64,6 @@ struct ProfileLine {
   std::string output;
 };
 
-std::shared_ptr<const CLI::App> described_profile() {
-  const auto line = std::make_shared<ProfileLine>();
-  return {line, &line->app};
-}
-
 // The words before the program, divided into our own and those of `paceline run`.
 struct Words {
   std::vector<std::string> own, of_run, command;
@@ -166,7 +161,7 @@ Subcommand profile() {
   return {.name = "profile",
           .summary = "run a training program, and record its model for bench schedule and plan",
           .main = profile_main,
-          .described = described_profile,
+          .described = described<ProfileLine>,
           .place = 30};
 }
 

@@ -118,11 +118,6 @@ struct ProgramsLine {
   CLI::App app{kProgramsAbout, "paceline programs"};
 };
 
-std::shared_ptr<const CLI::App> described_programs() {
-  const auto line = std::make_shared<ProgramsLine>();
-  return {line, &line->app};
-}
-
 // False when --help was asked for. THROWS Error (misuse), with a suggestion for an unknown option.
 bool take_options(CLI::App& app, const std::vector<std::string>& arguments) {
   for (std::vector<std::string> rest = arguments; !rest.empty(); rest.erase(rest.begin())) {
@@ -256,7 +251,7 @@ Subcommand programs() {
   return {.name = "programs",
           .summary = "list, show, draw and prove the collectives",
           .main = programs_main,
-          .described = described_programs,
+          .described = described<ProgramsLine>,
           .place = 40};
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 
 #include "paceline/app/cli/run/device_options.h"
 #include "paceline/app/cli/run/emit_options.h"
@@ -114,95 +115,110 @@ class RunHelp : public CLI::Formatter {
   }
 };
 
+struct ValueOption {
+  const char* names;
+  std::string Given::*value;
+  const char* variable;  // from which it is read too; "": none
+  const char* type;
+  const char* help;
+};
+
+// The options in the order of the help. -x, which may be given several times, stands between both.
+constexpr ValueOption kProcessOptions[] = {
+    {"-n,--np,--nproc-per-node", &Given::processes, "PACELINE_RUN_NP", "N",
+     "processes to start, 1 to 4096: on this host, with --nnodes on each node, with hosts in all "
+     "(default with hosts: every slot; with --devices: --ranks-per-device for each, or one)"},
+    {"--grace", &Given::grace, "PACELINE_RUN_GRACE", "TIME",
+     "time that the other processes have to end by themselves after a failure (1s), and servers "
+     "after all ranks (10s)"},
+    {"--stop-grace", &Given::stop_grace, "PACELINE_RUN_STOP_GRACE", "TIME",
+     "time that the processes have to save and end after Ctrl-C, SIGTERM, SIGHUP or --timeout "
+     "(30s)"},
+    {"--max-restarts", &Given::max_restarts, "PACELINE_RUN_MAX_RESTARTS", "N",
+     "when a process fails, start all of them again, up to N times in a row without a new "
+     "checkpoint (0)"},
+    {"--timeout", &Given::timeout, "PACELINE_RUN_TIMEOUT", "TIME",
+     "stop the run after this time, as SIGTERM does; exit code 124"},
+    {"--transport", &Given::transport, "PACELINE_RUN_TRANSPORT", "NAME",
+     "how data travels between processes: auto, shm, tcp, ucx (auto); nccl is another word for "
+     "--device-transport nccl"},
+    {"--devices", &Given::devices, "PACELINE_RUN_DEVICES", "LIST",
+     "CUDA devices for the ranks of each host, as 0,1 or UUIDs; where CUDA_VISIBLE_DEVICES is set "
+     "they count among its entries (all that a host shows)"},
+    {"--ranks-per-device", &Given::ranks_per_device, "PACELINE_RUN_RANKS_PER_DEVICE", "N",
+     "neighbouring ranks that share a device: rank r of a host has device r / N (ranks take the "
+     "devices in turn)"},
+    {"--device-transport", &Given::device_transport, "PACELINE_RUN_DEVICE_TRANSPORT", "NAME",
+     "how buffers on CUDA devices travel: auto, direct, nccl, staged (auto)"},
+    {"--determinism", &Given::determinism, "PACELINE_RUN_DETERMINISM", "NAME",
+     "reproducible: sums have the same bits in every run; fast (reproducible)"},
+    {"--operation-timeout", &Given::operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",
+     "a collective that takes longer fails (10min)"},
+    {"--start-timeout", &Given::start_timeout, "PACELINE_RUN_START_TIMEOUT", "TIME",
+     "time in which all processes must have joined after the first, and all hosts and nodes must "
+     "have come (5min)"},
+    {"--store", &Given::store, "PACELINE_RUN_STORE", "HOST:PORT",
+     "address of this host where the job's store listens (127.0.0.1 and any free port; with "
+     "hosts, the address by which they reach this host)"},
+    {"--port-range", &Given::port_range, "PACELINE_RUN_PORT_RANGE", "A:B",
+     "ports on which the store and the processes listen, for firewalls (any free ones)"},
+    {"-H,--hosts,--host", &Given::hosts, "PACELINE_RUN_HOSTS", "LIST",
+     "hosts and their slots, as a:2,b:2 or n[01-04]:8"},
+    {"--hostfile", &Given::hostfile, "PACELINE_RUN_HOSTFILE", "FILE",
+     "file with one host and its slots on each line"},
+    {"--ssh", &Given::ssh, "PACELINE_RUN_SSH", "CMD",
+     "program that runs a command on a host, called as CMD host command (ssh -T -o "
+     "BatchMode=yes ...)"},
+    {"--servers", &Given::servers, "PACELINE_RUN_SERVERS", "N",
+     "servers beside the processes, which keep tables for them, on their hosts in turn (0)"},
+    {"--replicas", &Given::replicas, "PACELINE_RUN_REPLICAS", "R",
+     "servers that keep each range of a table, 1 to 3: with 2 or 3 the job goes on when the "
+     "process of a server dies, if another one keeps the same; a lost host ends it (1)"},
+    {"--server-restarts", &Given::server_restarts, "PACELINE_RUN_SERVER_RESTARTS", "N",
+     "servers that are started in the place of such that died, with --replicas 2 or 3 (3)"},
+    {"--server-hosts", &Given::server_hosts, "PACELINE_RUN_SERVER_HOSTS", "LIST",
+     "hosts of the servers instead, as c,d or c:2,d; they take them in turn"},
+};
+constexpr ValueOption kNodeOptions[] = {
+    {"--nnodes", &Given::nodes, "PACELINE_RUN_NNODES", "N",
+     "nodes of the job, if `paceline run` is started on each of them"},
+    {"--node-rank", &Given::node_rank, "PACELINE_RUN_NODE_RANK", "R",
+     "number of this node, 0 to N-1"},
+    {"--rdzv-endpoint", &Given::endpoint, "PACELINE_RUN_RDZV_ENDPOINT", "HOST:PORT",
+     "address at which node 0 listens for the other nodes"},
+    {"--rdzv-id", &Given::id, "PACELINE_RUN_RDZV_ID", "NAME",
+     "name of the job, if several use one endpoint"},
+    {"--secret-file", &Given::secret_file, "PACELINE_RUN_SECRET_FILE", "FILE",
+     "file with the job's secret, 64 hexadecimal digits, mode 0600; for --nnodes"},
+    {"--bind", &Given::bind, "PACELINE_RUN_BIND", "NAME",
+     "cores: each process on cores of its own, if there are enough; none (cores)"},
+    {"--log-dir", &Given::log_dir, "PACELINE_RUN_LOG_DIR", "DIR",
+     "write the output of each rank to DIR/latest/rank_<n>.log too; each run and each restart has "
+     "a folder of its own in DIR"},
+    {"-r,--redirects", &Given::redirects, "PACELINE_RUN_REDIRECTS", "MASK",
+     "write output only to the file: 1 stdout, 2 stderr, 3 both; or by rank, 0:1,1:3"},
+    {"-t,--tee", &Given::tees, "PACELINE_RUN_TEE", "MASK",
+     "write output both to the file and to the terminal, as --redirects (3)"},
+    {"--emit", &Given::target, "", "TARGET",
+     "print the run as a manifest of another system, and start nothing"},
+    {"--emit-image", &Given::image, "PACELINE_RUN_EMIT_IMAGE", "IMAGE",
+     "image of the containers in the manifest; it holds Paceline and the program"},
+    {"--emit-volume", &Given::volume, "PACELINE_RUN_EMIT_VOLUME", "NAME[:DIR]",
+     "volume for checkpoints, and its folder in the containers (the program's --checkpoint-dir)"},
+};
+
 void add_options(CLI::App& app, Given& given) {
-  const auto add = [&app](const char* names, std::string& to, const char* variable,
-                          const char* type, const char* help) {
-    app.add_option(names, to, help)->envname(variable)->type_name(type);
+  const auto add = [&](std::span<const ValueOption> options) {
+    for (const auto& [names, value, variable, type, help] : options)
+      app.add_option(names, given.*value, help)->envname(variable)->type_name(type);
   };
-  add("-n,--np,--nproc-per-node", given.processes, "PACELINE_RUN_NP", "N",
-      "processes to start, 1 to 4096: on this host, with --nnodes on each node, with hosts in all "
-      "(default with hosts: every slot; with --devices: --ranks-per-device for each, or one)");
-  add("--grace", given.grace, "PACELINE_RUN_GRACE", "TIME",
-      "time that the other processes have to end by themselves after a failure (1s), and servers "
-      "after all ranks (10s)");
-  add("--stop-grace", given.stop_grace, "PACELINE_RUN_STOP_GRACE", "TIME",
-      "time that the processes have to save and end after Ctrl-C, SIGTERM, SIGHUP or --timeout "
-      "(30s)");
-  add("--max-restarts", given.max_restarts, "PACELINE_RUN_MAX_RESTARTS", "N",
-      "when a process fails, start all of them again, up to N times in a row without a new "
-      "checkpoint (0)");
-  add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
-      "stop the run after this time, as SIGTERM does; exit code 124");
-  add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME",
-      "how data travels between processes: auto, shm, tcp, ucx (auto); nccl is another word for "
-      "--device-transport nccl");
-  add("--devices", given.devices, "PACELINE_RUN_DEVICES", "LIST",
-      "CUDA devices for the ranks of each host, as 0,1 or UUIDs; where CUDA_VISIBLE_DEVICES is set "
-      "they count among its entries (all that a host shows)");
-  add("--ranks-per-device", given.ranks_per_device, "PACELINE_RUN_RANKS_PER_DEVICE", "N",
-      "neighbouring ranks that share a device: rank r of a host has device r / N (ranks take the "
-      "devices in turn)");
-  add("--device-transport", given.device_transport, "PACELINE_RUN_DEVICE_TRANSPORT", "NAME",
-      "how buffers on CUDA devices travel: auto, direct, nccl, staged (auto)");
-  add("--determinism", given.determinism, "PACELINE_RUN_DETERMINISM", "NAME",
-      "reproducible: sums have the same bits in every run; fast (reproducible)");
-  add("--operation-timeout", given.operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",
-      "a collective that takes longer fails (10min)");
-  add("--start-timeout", given.start_timeout, "PACELINE_RUN_START_TIMEOUT", "TIME",
-      "time in which all processes must have joined after the first, and all hosts and nodes must "
-      "have come (5min)");
-  add("--store", given.store, "PACELINE_RUN_STORE", "HOST:PORT",
-      "address of this host where the job's store listens (127.0.0.1 and any free port; with "
-      "hosts, the address by which they reach this host)");
-  add("--port-range", given.port_range, "PACELINE_RUN_PORT_RANGE", "A:B",
-      "ports on which the store and the processes listen, for firewalls (any free ones)");
-  add("-H,--hosts,--host", given.hosts, "PACELINE_RUN_HOSTS", "LIST",
-      "hosts and their slots, as a:2,b:2 or n[01-04]:8");
-  add("--hostfile", given.hostfile, "PACELINE_RUN_HOSTFILE", "FILE",
-      "file with one host and its slots on each line");
-  add("--ssh", given.ssh, "PACELINE_RUN_SSH", "CMD",
-      "program that runs a command on a host, called as CMD host command (ssh -T -o "
-      "BatchMode=yes ...)");
-  add("--servers", given.servers, "PACELINE_RUN_SERVERS", "N",
-      "servers beside the processes, which keep tables for them, on their hosts in turn (0)");
-  add("--replicas", given.replicas, "PACELINE_RUN_REPLICAS", "R",
-      "servers that keep each range of a table, 1 to 3: with 2 or 3 the job goes on when the "
-      "process of a server dies, if another one keeps the same; a lost host ends it (1)");
-  add("--server-restarts", given.server_restarts, "PACELINE_RUN_SERVER_RESTARTS", "N",
-      "servers that are started in the place of such that died, with --replicas 2 or 3 (3)");
-  add("--server-hosts", given.server_hosts, "PACELINE_RUN_SERVER_HOSTS", "LIST",
-      "hosts of the servers instead, as c,d or c:2,d; they take them in turn");
+  add(kProcessOptions);
   app.add_option("-x", given.passed,
                  "passes a variable to the workers on every host; PACELINE_* settings, "
                  "OMP_NUM_THREADS, GLIBC_TUNABLES and MALLOC_* are always passed")
       ->type_name("NAME[=VALUE]")
       ->allow_extra_args(false);
-  add("--nnodes", given.nodes, "PACELINE_RUN_NNODES", "N",
-      "nodes of the job, if `paceline run` is started on each of them");
-  add("--node-rank", given.node_rank, "PACELINE_RUN_NODE_RANK", "R",
-      "number of this node, 0 to N-1");
-  add("--rdzv-endpoint", given.endpoint, "PACELINE_RUN_RDZV_ENDPOINT", "HOST:PORT",
-      "address at which node 0 listens for the other nodes");
-  add("--rdzv-id", given.id, "PACELINE_RUN_RDZV_ID", "NAME",
-      "name of the job, if several use one endpoint");
-  add("--secret-file", given.secret_file, "PACELINE_RUN_SECRET_FILE", "FILE",
-      "file with the job's secret, 64 hexadecimal digits, mode 0600; for --nnodes");
-  add("--bind", given.bind, "PACELINE_RUN_BIND", "NAME",
-      "cores: each process on cores of its own, if there are enough; none (cores)");
-  add("--log-dir", given.log_dir, "PACELINE_RUN_LOG_DIR", "DIR",
-      "write the output of each rank to DIR/latest/rank_<n>.log too; each run and each restart has "
-      "a folder of its own in DIR");
-  add("-r,--redirects", given.redirects, "PACELINE_RUN_REDIRECTS", "MASK",
-      "write output only to the file: 1 stdout, 2 stderr, 3 both; or by rank, 0:1,1:3");
-  add("-t,--tee", given.tees, "PACELINE_RUN_TEE", "MASK",
-      "write output both to the file and to the terminal, as --redirects (3)");
-  app.add_option("--emit", given.target,
-                 "print the run as a manifest of another system, and start nothing")
-      ->type_name("TARGET");
-  add("--emit-image", given.image, "PACELINE_RUN_EMIT_IMAGE", "IMAGE",
-      "image of the containers in the manifest; it holds Paceline and the program");
-  add("--emit-volume", given.volume, "PACELINE_RUN_EMIT_VOLUME", "NAME[:DIR]",
-      "volume for checkpoints, and its folder in the containers (the program's --checkpoint-dir)");
+  add(kNodeOptions);
   app.add_flag("--dry-run", given.dry_run, "show what would be started where, and start nothing");
   app.add_flag("--as-agent", given.as_agent)->group("");    // --ssh starts it
   app.add_flag("--as-server", given.as_server)->group("");  // --servers starts it
@@ -491,11 +507,6 @@ struct RunLine {
   Given given;
 };
 
-std::shared_ptr<const CLI::App> described_run() {
-  const auto line = std::make_shared<RunLine>();
-  return {line, &line->app};
-}
-
 int run_main(const std::vector<std::string>& arguments) {
   RunLine line;
   CLI::App& app = line.app;
@@ -526,7 +537,7 @@ Subcommand run() {
   return {.name = "run",
           .summary = "start a program as N processes, on this host or several",
           .main = run_main,
-          .described = described_run,
+          .described = described<RunLine>,
           .place = 10};
 }
 

@@ -49,11 +49,6 @@ struct SimulatePipelineOptions {
   std::string stages = "4", latency, bandwidth, svg, json;
 };
 
-std::shared_ptr<const CLI::App> described_pipeline() {
-  const auto options = std::make_shared<SimulatePipelineOptions>();
-  return {options, &options->app};
-}
-
 // The words that give the same picture again, without those that have their default.
 std::string command_of(const SimulatePipelineOptions& given) {
   const SimulatePipelineOptions standard;
@@ -105,7 +100,7 @@ Subcommand simulate_pipeline() {
   return {.name = "pipeline",
           .summary = "a pipeline's time, waiting and memory beside the closed forms",
           .main = simulate_pipeline_main,
-          .described = described_pipeline,
+          .described = described<SimulatePipelineOptions>,
           .group = "simulate"};
 }
 

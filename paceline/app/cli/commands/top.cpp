@@ -51,11 +51,6 @@ struct TopLine {
   bool once = false, json = false;
 };
 
-std::shared_ptr<const CLI::App> described_top() {
-  const auto line = std::make_shared<TopLine>();
-  return {line, &line->app};
-}
-
 Look look(const std::string& job) {
   const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   return {observe::ranks_on_this_host(job), now};
@@ -99,7 +94,7 @@ Subcommand top() {
   return {.name = "top",
           .summary = "show live what the ranks of this host do",
           .main = top_main,
-          .described = described_top,
+          .described = described<TopLine>,
           .place = 80};
 }
 

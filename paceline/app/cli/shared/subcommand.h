@@ -33,6 +33,13 @@ struct Subcommand {
   int place = std::numeric_limits<int>::max();
 };
 
+// Subcommand::described, where the options are fields of a Line, which adds them to its `app`.
+template <typename Line>
+std::shared_ptr<const CLI::App> described() {
+  const auto line = std::make_shared<Line>();
+  return {line, &line->app};
+}
+
 std::vector<Subcommand> built_in_subcommands();                  // in the order of their files
 std::vector<Subcommand> subcommands_of(std::string_view group);  // in the order of help
 

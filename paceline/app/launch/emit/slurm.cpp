@@ -83,8 +83,13 @@ std::string write_slurm(const RunPlan& plan) {
       "code=0\nsrun --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" {}{} \\\n  {} || code=$?\n", node,
       fmt::join(launcher_words(quoted, place), " "), fmt::join(quoted.command, " "));
   text +=
-      "\n# 143: the run was told to stop and has saved. It goes on when the job starts again.\n"
-      "if [ \"$code\" = 143 ]; then scontrol requeue \"$SLURM_JOB_ID\"; fi\n"
+      "\n# 143: the run was told to stop and has saved. It goes on when the job starts again. A "
+      "job that was\n"
+      "# cancelled is not running any more, and stays away.\n"
+      "state=$(scontrol --oneliner show job \"$SLURM_JOB_ID\")\n"
+      "if [ \"$code\" = 143 ] && [[ $state == *\" JobState=RUNNING \"* ]]; then\n"
+      "  scontrol requeue \"$SLURM_JOB_ID\"\n"
+      "fi\n"
       "exit \"$code\"\n";
   return text;
 }

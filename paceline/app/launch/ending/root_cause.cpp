@@ -20,25 +20,17 @@ std::optional<int> earliest(const std::vector<RankRecord>& records, const Condit
   return first;
 }
 
+// Whether `rank` named another rank that counts as the reason of its failure, e.g. a lost peer.
 template <typename Condition>
-std::optional<int> blamed(int rank, const std::vector<RankRecord>& records,
-                          const Condition& counts) {
+bool blames(int rank, const std::vector<RankRecord>& records, const Condition& counts) {
   const auto& report = records[static_cast<std::size_t>(rank)].report;
-  std::optional<int> lowest;
-  if (!report) return lowest;
-  for (const int other : report->ranks) {
-    if (other == rank || other < 0 || other >= static_cast<int>(records.size())) continue;
-    if (!counts(records[static_cast<std::size_t>(other)])) continue;
-    if (!lowest || other < *lowest) lowest = other;
-  }
-  return lowest;
+  return report && std::ranges::any_of(report->ranks, [&](int other) {
+           return other != rank && other >= 0 && other < static_cast<int>(records.size()) &&
+                  counts(records[static_cast<std::size_t>(other)]);
+         });
 }
 
 }  // namespace
-
-std::optional<int> blamed_by(int rank, const std::vector<RankRecord>& records) {
-  return blamed(rank, records, [](const RankRecord&) { return true; });
-}
 
 std::optional<int> find_root_cause(const std::vector<RankRecord>& records) {
   const auto has_failed = [&](int rank) {
@@ -46,7 +38,7 @@ std::optional<int> find_root_cause(const std::vector<RankRecord>& records) {
   };
   const auto is_primary = [&](int rank) {
     return has_failed(rank) &&
-           !blamed(rank, records, [](const RankRecord& other) { return other.failed(); });
+           !blames(rank, records, [](const RankRecord& other) { return other.failed(); });
   };
   const auto primary = earliest(records, is_primary);
   return primary ? primary : earliest(records, has_failed);
@@ -73,8 +65,7 @@ std::string desertion(int rank, const std::vector<RankRecord>& records) {
 
 bool awaits_root_cause(const std::vector<RankRecord>& records) {
   const auto root = find_root_cause(records);
-  return root &&
-         blamed(*root, records, [](const RankRecord& other) { return !other.ended(); }).has_value();
+  return root && blames(*root, records, [](const RankRecord& other) { return !other.ended(); });
 }
 
 int exit_code_of(int wait_status) {

@@ -39,10 +39,6 @@ struct RankRecord {
   }
 };
 
-// The rank that `rank` named as the reason of its failure, e.g. a lost peer; the lowest, if it
-// named several.
-std::optional<int> blamed_by(int rank, const std::vector<RankRecord>& records);
-
 // The failed rank with the earliest stamp that does not blame another failed rank; if each blames
 // another, the earliest of all. (A peer sees a death before the dead rank's parent does, so a rank
 // that only suffered may end first.)

@@ -38,6 +38,8 @@ struct Request {
   std::shared_ptr<Work::State> work;
   // The buffers lie on a device; null: on the host. Staged, input and output are places on the host.
   std::shared_ptr<StagedCall> staged;
+  bool is_on_device = false;       // the buffers lay there when the call was made
+  bool may_reach_devices = false;  // ranks may reach each other's device memory, as far as is known
   std::shared_ptr<LateEngine> late_engine;  // where the route is `offered`
 
   const Partition& output_chunks() const {

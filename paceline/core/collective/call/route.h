@@ -10,17 +10,17 @@ namespace paceline::collective {
 enum class Route : std::uint8_t {
   programs,  // messages, or reads of a peer's memory, as a program says (carrier/program_carrier.h)
   board,     // a board in shared memory (carrier/board_carrier.h)
-  direct,    // kernels that reach all ranks' device memory (carrier/device_reduction.h)
-  links,     // a frame from each rank to each (carrier/link_carrier.h)
-  gathered,  // the frames of the agreement carry the inputs (carrier/gathered_inputs.h)
-  engine,    // another project's library (engine/engine.h)
-  offered,   // that library, if all ranks offer the call to it; else programs
+  device_kernels,  // that reach all ranks' device memory (carrier/device_kernel_carrier.h)
+  links,           // a frame from each rank to each (carrier/link_carrier.h)
+  gathered,        // the frames of the agreement carry the inputs (carrier/gathered_inputs.h)
+  engine,          // another project's library (engine/engine.h)
+  offered,         // that library, if all ranks offer the call to it; else programs
 };
 
 constexpr std::string_view name_of(Route route) {
   switch (route) {
     case Route::board: return "board";
-    case Route::direct: return "direct";
+    case Route::device_kernels: return "device kernels";
     case Route::links: return "links";
     case Route::gathered: return "gathered";
     case Route::engine: return "engine";
@@ -31,7 +31,7 @@ constexpr std::string_view name_of(Route route) {
 
 // The ranks post these calls (carrier/carrier.h); a program carries them where one cannot.
 constexpr bool is_posted(Route route) {
-  return route == Route::board || route == Route::direct || route == Route::links;
+  return route == Route::board || route == Route::device_kernels || route == Route::links;
 }
 
 }  // namespace paceline::collective

@@ -32,9 +32,9 @@ struct Traffic {
   }
 };
 
-// The time that an algorithm would take (collective/price/cost.h).
+// The time that a way to carry a call would take (collective/price/cost.h).
 struct Forecast {
-  std::string_view algorithm;
+  std::string_view carrier;     // an algorithm, or a name that Communicator::carrier gives
   std::size_t piece_bytes = 0;  // of each chunk in one segment
   double seconds = 0;
 };

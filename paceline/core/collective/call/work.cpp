@@ -91,7 +91,9 @@ void Work::State::finish(std::optional<Failure> failure) {
   reactor_->status().operation_ended();
   std::vector<std::function<void(const Result<>&)>> callbacks;
   std::vector<std::any> kept;
-  std::function<void()> release;
+  std::function<void()> release;  // is destroyed without the lock, as the others
+  // First: once wait() has returned, no stream waits for this any more.
+  if (release_) release_();
   {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(failure);
@@ -101,7 +103,6 @@ void Work::State::finish(std::optional<Failure> failure) {
     order_ = nullptr;
     done_.store(true, std::memory_order_release);
   }
-  if (release) release();
   reactor_->note_completion();
   const Result<> result = failure_ ? Result<>(*failure_) : Result<>(Done{});
   for (const auto& callback : callbacks) call_back(callback, result);

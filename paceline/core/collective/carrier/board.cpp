@@ -18,7 +18,7 @@ struct alignas(64) Board::Slot {
 };
 
 struct Board::Page {
-  transport::RemoteMemory door;
+  transport::RemoteMemory memory;
   alignas(64) std::atomic<std::uint32_t> asleep;
   alignas(64) transport::WritesForbidden writes_forbidden;
   alignas(64) transport::WriteUnderWay write_under_way;
@@ -54,15 +54,15 @@ bool Board::is_page(const std::shared_ptr<const transport::SharedMemory>& memory
   return memory && memory->bytes().size() >= sizeof(Page);
 }
 
-void Board::initialize(MutableBytes page, const transport::RemoteMemory& door) {
-  reinterpret_cast<Page*>(page.data())->door = door;
+void Board::initialize(MutableBytes page, const transport::RemoteMemory& own) {
+  reinterpret_cast<Page*>(page.data())->memory = own;
 }
 
 Board::Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages)
     : rank_(rank), pages_(std::move(pages)), tree_sum_(ranks(), longest_sum(ranks())) {
   for (int r = 0; r < ranks(); ++r) {
-    doors_.push_back(page(r).door);
-    reaches_all_ = reaches_all_ && (r == rank || transport::can_reach(doors_.back()));
+    memories_.push_back(page(r).memory);
+    reaches_all_ = reaches_all_ && (r == rank || transport::can_reach(memories_.back()));
   }
 }
 
@@ -166,7 +166,7 @@ std::uint64_t Board::counted(int rank, std::uint64_t sequence, Counter counter) 
 }
 
 bool Board::write(int rank, std::uint64_t address, Bytes source) {
-  return transport::write_memory(door(rank), page(rank).writes_forbidden,
+  return transport::write_memory(memory_of(rank), page(rank).writes_forbidden,
                                  page(rank_).write_under_way, address, source);
 }
 
@@ -176,9 +176,9 @@ bool Board::forbid_writes() {
   bool ended = true;
   for (int writer = 0; writer < ranks(); ++writer) {
     if (writer == rank_) continue;
-    ended =
-        transport::end_write(door(rank_), door(writer), page(writer).write_under_way, deadline) &&
-        ended;
+    ended = transport::end_write(memory_of(rank_), memory_of(writer), page(writer).write_under_way,
+                                 deadline) &&
+            ended;
   }
   return ended;
 }

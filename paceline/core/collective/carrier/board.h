@@ -41,7 +41,7 @@ class Board {
   static bool is_page(const std::shared_ptr<const transport::SharedMemory>& memory);
 
   // Says on a new page, before others see it, where its rank's memory is found.
-  static void initialize(MutableBytes page, const transport::RemoteMemory& door);
+  static void initialize(MutableBytes page, const transport::RemoteMemory& own);
 
   // All ranks' pages, by rank. REQUIRES: each is_page, and new.
   Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages);
@@ -79,9 +79,9 @@ class Board {
   void count(std::uint64_t sequence, Counter counter, std::uint64_t value, int counting = 0);
   std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
 
-  // The door of the rank's memory, as the rank posted it when this began.
-  const transport::RemoteMemory& door(int rank) const {
-    return doors_[static_cast<std::size_t>(rank)];
+  // The place of the rank's memory, as the rank posted it when this began.
+  const transport::RemoteMemory& memory_of(int rank) const {
+    return memories_[static_cast<std::size_t>(rank)];
   }
   // Whether this rank can read and write the memory of all others.
   bool reaches_all() const { return reaches_all_; }
@@ -112,7 +112,7 @@ class Board {
 
   const int rank_;
   const std::vector<std::shared_ptr<const transport::SharedMemory>> pages_;
-  std::vector<transport::RemoteMemory> doors_;
+  std::vector<transport::RemoteMemory> memories_;
   bool reaches_all_ = true;
   bool may_be_awaited_ = false;  // what this rank has posted or counted last
   int behind_ = -1;              // by this rank alone; -1: by any

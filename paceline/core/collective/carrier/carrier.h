@@ -15,7 +15,7 @@
 
 namespace paceline::collective {
 
-enum class Progress : std::uint8_t {
+enum class CallProgress : std::uint8_t {
   waiting,
   soon,  // a rank that works on the same operation is soon through with its piece: look again
   moved,
@@ -27,7 +27,7 @@ enum class Progress : std::uint8_t {
 enum class Delivery : std::uint8_t { payload, placed, borrowed };
 
 // The ranks that an operation waits for.
-struct Awaited {
+struct AwaitedRanks {
   std::vector<int> ranks = {};
   bool to_take = false;  // they have still to take what was sent to them
 };
@@ -43,8 +43,8 @@ class Carrier {
   virtual Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
                             Delivery delivery) = 0;
   // Goes on as far as it can now.
-  virtual Result<Progress> advance() = 0;
-  virtual Awaited awaited() const = 0;
+  virtual Result<CallProgress> advance() = 0;
+  virtual AwaitedRanks awaited() const = 0;
   // The operation has failed, and the links were abandoned: once this has returned no other rank
   // writes to the memory of the call.
   virtual void give_up() = 0;

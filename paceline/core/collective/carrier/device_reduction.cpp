@@ -117,66 +117,66 @@ bool DeviceReduction::have_all(Counter counter, const std::vector<int>& ranks) c
       ranks, [&](int rank) { return board_.counted(rank, sequence_, counter) > 0; });
 }
 
-Result<Progress> DeviceReduction::agree() {
-  if (!have_all(Counter::found, all_)) return Progress::soon;
+Result<CallProgress> DeviceReduction::agree() {
+  if (!have_all(Counter::found, all_)) return CallProgress::soon;
   const bool all_reached = std::ranges::all_of(all_, [this](int rank) {
     return board_.counted(rank, sequence_, Counter::found) == kReached;
   });
-  if (!all_reached) return Progress::by_messages;
+  if (!all_reached) return CallProgress::by_messages;
   stage_ = Stage::marking;
   awaits_(Moment::called);
-  return Progress::moved;
+  return CallProgress::moved;
 }
 
-Result<Progress> DeviceReduction::tell_ready() {
+Result<CallProgress> DeviceReduction::tell_ready() {
   auto passed = call_.has_passed(Moment::called);
   if (!passed) return failed_device(members_, request_, passed.error());
-  if (!*passed) return Progress::waiting;
+  if (!*passed) return CallProgress::waiting;
   stage_ = Stage::ready;
   board_.count(sequence_, Counter::staged, 1);
-  return Progress::moved;
+  return CallProgress::moved;
 }
 
 // A rank that fails now has forbidden writes before it looks whether a kernel may have begun.
-Result<Progress> DeviceReduction::launch() {
+Result<CallProgress> DeviceReduction::launch() {
   if (!owns()) {
     stage_ = Stage::over;
-    return Progress::moved;
+    return CallProgress::moved;
   }
-  if (!have_all(Counter::staged, all_)) return Progress::waiting;
+  if (!have_all(Counter::staged, all_)) return CallProgress::waiting;
   board_.count(sequence_, Counter::taken, kBegins);
   if (std::ranges::any_of(all_, [this](int rank) { return board_.forbids_writes(rank); })) {
     board_.count(sequence_, Counter::taken, kDoesNotBegin);
-    return Progress::waiting;  // for the failure
+    return CallProgress::waiting;  // for the failure
   }
   has_begun_ = true;
   if (auto begun = call_.begin_sum(reduction()); !begun)
     return failed_device(members_, request_, begun.error());
   stage_ = Stage::summing;
   awaits_(Moment::sum);
-  return Progress::moved;
+  return CallProgress::moved;
 }
 
-Result<Progress> DeviceReduction::end_sum() {
+Result<CallProgress> DeviceReduction::end_sum() {
   auto passed = call_.has_passed(Moment::sum);
   if (!passed) return failed_device(members_, request_, passed.error());
-  if (!*passed) return Progress::waiting;
+  if (!*passed) return CallProgress::waiting;
   stage_ = Stage::over;
   board_.count(sequence_, Counter::taken, kHasSummed);
-  return Progress::moved;
+  return CallProgress::moved;
 }
 
 bool DeviceReduction::has_summed(int owner) const {
   return board_.counted(owner, sequence_, Counter::taken) == kHasSummed;
 }
 
-Result<Progress> DeviceReduction::advance() {
+Result<CallProgress> DeviceReduction::advance() {
   switch (stage_) {
     case Stage::reaching:
       obstacle_ = reach_all();
       board_.count(sequence_, Counter::found, obstacle_.empty() ? kReached : kOutOfReach);
       stage_ = Stage::agreeing;
-      return Progress::moved;
+      return CallProgress::moved;
     case Stage::agreeing: return agree();
     case Stage::marking: return tell_ready();
     case Stage::ready: return launch();
@@ -184,7 +184,7 @@ Result<Progress> DeviceReduction::advance() {
     case Stage::over: break;
   }
   const bool all = std::ranges::all_of(owners_, [this](int owner) { return has_summed(owner); });
-  return all ? Progress::done : Progress::waiting;
+  return all ? CallProgress::done : CallProgress::waiting;
 }
 
 std::vector<int> DeviceReduction::awaited() const {

@@ -46,7 +46,7 @@ class DeviceReduction {
 
   // `waiting` for the device or for other ranks; by_messages where some rank cannot reach another
   // one's memory, which all ranks see alike.
-  Result<Progress> advance();
+  Result<CallProgress> advance();
   // Why this rank could not reach another one's memory; empty: it could.
   const std::string& obstacle() const { return obstacle_; }
   std::vector<int> awaited() const;
@@ -62,10 +62,10 @@ class DeviceReduction {
   void choose_owners();
   bool owns() const { return own_chunk_ < owners_.size(); }
   std::string reach_all();
-  Result<Progress> agree();
-  Result<Progress> tell_ready();
-  Result<Progress> launch();
-  Result<Progress> end_sum();
+  Result<CallProgress> agree();
+  Result<CallProgress> tell_ready();
+  Result<CallProgress> launch();
+  Result<CallProgress> end_sum();
   bool have_all(Board::Counter counter, const std::vector<int>& ranks) const;
   bool has_summed(int owner) const;
   bool may_still_write(int owner) const;

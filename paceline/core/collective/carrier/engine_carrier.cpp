@@ -46,11 +46,11 @@ Result<> EngineCarrier::received(int peer, const transport::FrameHeader& header,
   return unexpected(members_, peer, header, "which an engine carries");
 }
 
-Result<Progress> EngineCarrier::advance() {
-  if (is_over_) return Progress::done;
-  if (has_call_ || !record_.is_complete()) return Progress::waiting;
+Result<CallProgress> EngineCarrier::advance() {
+  if (is_over_) return CallProgress::done;
+  if (has_call_ || !record_.is_complete()) return CallProgress::waiting;
   if (auto begun = hand_over(); !begun) return begun.error();
-  return Progress::waiting;
+  return CallProgress::waiting;
 }
 
 Result<> EngineCarrier::hand_over() {

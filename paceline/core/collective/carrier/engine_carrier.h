@@ -30,8 +30,8 @@ class EngineCarrier final : public Carrier, private transport::Pollable {
   Result<> begin(std::uint64_t sequence, Request& request) override;
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
                     Delivery delivery) override;
-  Result<Progress> advance() override;
-  Awaited awaited() const override { return {}; }
+  Result<CallProgress> advance() override;
+  AwaitedRanks awaited() const override { return {}; }
   void give_up() override { is_over_ = true; }
 
  private:

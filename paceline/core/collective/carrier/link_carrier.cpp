@@ -49,7 +49,7 @@ bool LinkCarrier::has_posted(int rank, std::uint64_t sequence) const {
   return posts_[static_cast<std::size_t>(rank)][sequence % 2].sequence == sequence;
 }
 
-Result<Progress> LinkCarrier::advance() {
+Result<CallProgress> LinkCarrier::advance() {
   bool all = unsent_ == 0;
   for (int rank = 0; rank < members_.size(); ++rank) {
     if (rank == members_.rank()) continue;
@@ -59,11 +59,11 @@ Result<Progress> LinkCarrier::advance() {
     }
     const Post& theirs = post_of(rank, posted_);
     if (theirs.fingerprint != request_->fingerprint || theirs.bytes != request_->input.size_bytes())
-      return Progress::by_messages;
+      return CallProgress::by_messages;
   }
-  if (!all) return Progress::waiting;
+  if (!all) return CallProgress::waiting;
   sum();
-  return Progress::done;
+  return CallProgress::done;
 }
 
 void LinkCarrier::sum() {

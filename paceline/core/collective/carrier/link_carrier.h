@@ -38,9 +38,9 @@ class LinkCarrier final : public PostingCarrier, private transport::SendListener
   MutableBytes place(int peer, const transport::FrameHeader& header) override;
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
                     Delivery delivery) override;
-  Result<Progress> advance() override;
-  Awaited awaited() const override { return {}; }  // it is over when all have posted
-  void give_up() override { given_up_ = true; }    // nobody writes there
+  Result<CallProgress> advance() override;
+  AwaitedRanks awaited() const override { return {}; }  // it is over when all have posted
+  void give_up() override { given_up_ = true; }         // nobody writes there
 
   Stand stand() const override { return given_up_ ? Stand::awaited : Stand::ready; }
   bool has_posted(int rank, std::uint64_t sequence) const override;

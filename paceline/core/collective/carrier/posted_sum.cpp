@@ -58,11 +58,11 @@ void PostedSum::take_sums() const {
   }
 }
 
-Progress PostedSum::advance() {
-  if (sum_up_what_is_left()) return Progress::moved;
-  if (!is_over(board_, chunks_, sequence_)) return Progress::soon;
+CallProgress PostedSum::advance() {
+  if (sum_up_what_is_left()) return CallProgress::moved;
+  if (!is_over(board_, chunks_, sequence_)) return CallProgress::soon;
   take_sums();
-  return Progress::done;
+  return CallProgress::done;
 }
 
 std::vector<int> PostedSum::awaited(const Board& board, int chunks, std::uint64_t sequence) {

@@ -25,7 +25,7 @@ class PostedSum {
   PostedSum(Board& board, int chunks, std::uint64_t sequence, const Request& request);
 
   // Does what can be done now: soon, moved (the last sum is there, and others may sleep) or done.
-  Progress advance();
+  CallProgress advance();
   // Whether all sums are there, which says that all have posted the same call: one look.
   static bool is_over(const Board& board, int chunks, std::uint64_t sequence);
   // The other ranks that have taken chunks whose sums are missing.

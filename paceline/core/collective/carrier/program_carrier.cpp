@@ -67,7 +67,7 @@ Result<> ProgramCarrier::begin(std::uint64_t, Request& request) {
   return Done{};
 }
 
-Awaited ProgramCarrier::awaited() const {
+AwaitedRanks ProgramCarrier::awaited() const {
   std::set<int> peers;
   for (const auto& [number, segment] : segments_) {
     if (segment->round >= request_->plan->rounds.size()) continue;
@@ -77,7 +77,7 @@ Awaited ProgramCarrier::awaited() const {
     }
   }
   if (!peers.empty()) return {.ranks = {peers.begin(), peers.end()}};
-  Awaited readers{.to_take = true};
+  AwaitedRanks readers{.to_take = true};
   for (int rank = 0; rank < members_.size(); ++rank) {
     if (unread_[static_cast<std::size_t>(rank)] > 0) readers.ranks.push_back(rank);
   }
@@ -92,9 +92,9 @@ Segment& ProgramCarrier::activate(int number) {
   return *segment;
 }
 
-Result<Progress> ProgramCarrier::advance() {
+Result<CallProgress> ProgramCarrier::advance() {
   if (auto advanced = advance_all(); !advanced) return advanced.error();
-  return segments_left_ == 0 ? Progress::done : Progress::waiting;
+  return segments_left_ == 0 ? CallProgress::done : CallProgress::waiting;
 }
 
 // False while a part of the segment's input is on its way from a device, or is to be scaled.

@@ -37,8 +37,8 @@ class ProgramCarrier final : public Carrier, private transport::SendListener {
   MutableBytes place(int peer, const transport::FrameHeader& header) override;
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
                     Delivery delivery) override;
-  Result<Progress> advance() override;
-  Awaited awaited() const override;
+  Result<CallProgress> advance() override;
+  AwaitedRanks awaited() const override;
   void give_up() override { agreement_.take_back_output(); }
 
  private:

@@ -179,7 +179,7 @@ Result<SharedReduction::Found> SharedReduction::find_all() {
   return lacking_.empty() ? Found::all : Found::not_yet;
 }
 
-Result<Progress> SharedReduction::agree_on_memory() {
+Result<CallProgress> SharedReduction::agree_on_memory() {
   const bool all_had = std::ranges::all_of(ranks_, [](const Rank& r) { return r.offer.is_had; });
   const bool is_news = found_ == Found::not_yet;
   if (is_news) {
@@ -196,21 +196,21 @@ Result<Progress> SharedReduction::agree_on_memory() {
                     members_.names(ranks)),
         ranks);
   }
-  if (found_ == Found::not_yet) return Progress::soon;
+  if (found_ == Found::not_yet) return CallProgress::soon;
   knows_memory_ = all_had;
-  if (all_had) return Progress::moved;
+  if (all_had) return CallProgress::moved;
   if (is_news) {
     board_.count(sequence_, Counter::found, static_cast<std::uint64_t>(found_));
-    return Progress::moved;
+    return CallProgress::moved;
   }
   bool all = true;
   for (int r = 0; r < members_.size(); ++r) {
     const std::uint64_t found = board_.counted(r, sequence_, Counter::found);
-    if (found == 0) return Progress::soon;
+    if (found == 0) return CallProgress::soon;
     all = all && found == static_cast<std::uint64_t>(Found::all);
   }
   knows_memory_ = all;
-  return all ? Progress::moved : Progress::by_messages;
+  return all ? CallProgress::moved : CallProgress::by_messages;
 }
 
 // --- pieces --------------------------------------------------------------------------------------
@@ -331,7 +331,8 @@ bool SharedReduction::read_inputs(Piece all) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     if (r == own_ || !ranks_[r].hides_input) continue;
     const std::uint64_t from = ranks_[r].offer.input_address + all.offset * element_;
-    if (!transport::read_memory(board_.door(static_cast<int>(r)), from, {read_place(r), bytes}))
+    if (!transport::read_memory(board_.memory_of(static_cast<int>(r)), from,
+                                {read_place(r), bytes}))
       return note_forbidden(r);
   }
   return true;
@@ -349,7 +350,7 @@ bool SharedReduction::write_sums(Piece all) {
 }
 
 bool SharedReduction::note_forbidden(std::size_t rank) {
-  if (transport::is_forbidden(board_.door(static_cast<int>(rank))))
+  if (transport::is_forbidden(board_.memory_of(static_cast<int>(rank))))
     forbidden_ = static_cast<int>(rank);
   return false;
 }
@@ -412,7 +413,7 @@ bool SharedReduction::take(std::size_t chunk, transport::Extent part) {
   const Rank& owner = ranks_[chunk];
   const MutableBytes target{own().output + part.begin, part.size()};
   if (owner.hides_output && reaches_) {
-    return transport::read_memory(board_.door(static_cast<int>(chunk)),
+    return transport::read_memory(board_.memory_of(static_cast<int>(chunk)),
                                   owner.offer.output_address + part.begin, target) ||
            note_forbidden(chunk);
   }
@@ -438,7 +439,7 @@ bool SharedReduction::take_piece() {
   return true;
 }
 
-Result<Progress> SharedReduction::advance() {
+Result<CallProgress> SharedReduction::advance() {
   if (!knows_memory_) {
     auto agreed = agree_on_memory();
     if (!agreed || !knows_memory_) return agreed;
@@ -451,8 +452,8 @@ Result<Progress> SharedReduction::advance() {
   else moved = false;
   if (forbidden_ >= 0) return closed();
   if (auto let_go = let_go_of_sums(); !let_go) return let_go.error();
-  if (is_done()) return Progress::done;
-  return moved ? Progress::moved : Progress::soon;
+  if (is_done()) return CallProgress::done;
+  return moved ? CallProgress::moved : CallProgress::soon;
 }
 
 // The call cannot start again by messages, because sums may already stand in the buffers.

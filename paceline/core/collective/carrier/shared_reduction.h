@@ -99,7 +99,7 @@ class SharedReduction {
   // Does one piece of what can be done now: soon, moved or done; by_messages where some rank lacks
   // the memory of another, which all ranks see alike. A failure names the rank whose offer is
   // false, or whose memory the system forbids to reach.
-  Result<Progress> advance();
+  Result<CallProgress> advance();
 
   // The ranks whose memory will not come.
   const std::vector<int>& withheld() const { return withheld_; }
@@ -126,7 +126,7 @@ class SharedReduction {
   enum class Found : std::uint8_t { not_yet, all, never };  // the latter two are counted
   Result<Found> find(Rank& rank, int peer);
   Result<Found> find_all();
-  Result<Progress> agree_on_memory();
+  Result<CallProgress> agree_on_memory();
 
   Piece piece(std::size_t chunk, std::uint64_t number) const;
   bool wants_to_reach() const;

@@ -31,7 +31,7 @@ class Invitation final : private membership::FrameSink {
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
   void failed(const Failure&) override {}
   void departed(int) override {}
-  std::string heard_of(int) const override { return {}; }
+  std::string pending_call_of(int) const override { return {}; }
 
   const Members members_;
   const std::uint32_t group_;

@@ -19,6 +19,7 @@ ActiveOperation::ActiveOperation(const OperationContext& context, std::uint64_t 
                                  Request request)
     : context_(context),
       request_(std::move(request)),
+      posting_(request_.route == Route::device_kernels ? *context.kernels : context.posting),
       agreement_(context.members, context.group_name, context.group, sequence, request_,
                  context.traffic) {}
 
@@ -28,10 +29,9 @@ Result<> ActiveOperation::start() {
     return go_on();
   }
   using Stand = PostingCarrier::Stand;
-  const Stand stand =
-      collective::is_posted(request_.route) ? context_.posting.stand() : Stand::over;
+  const Stand stand = collective::is_posted(request_.route) ? posting_.stand() : Stand::over;
   if (stand == Stand::ready) {
-    carrier_ = &context_.posting;
+    carrier_ = &posting_;
     return carrier_->begin(sequence(), request_);
   }
   if (request_.route == Route::gathered) {
@@ -67,17 +67,17 @@ Result<> ActiveOperation::carry_by_messages() {
   return carrier_->begin(sequence(), request_);
 }
 
-Result<Progress> ActiveOperation::advance() {
+Result<CallProgress> ActiveOperation::advance() {
   if (is_offered()) return await_offers();
   auto progress = carrier_->advance();
   if (!progress) return progress;
-  if (*progress == Progress::by_messages) {
+  if (*progress == CallProgress::by_messages) {
     if (auto staged = leave_devices(); !staged) return staged.error();
     agreement_.call_all();
     if (auto begun = carry_by_messages(); !begun) return begun.error();
     return advance();
   }
-  if (*progress != Progress::done || is_carried_) return progress;
+  if (*progress != CallProgress::done || is_carried_) return progress;
   if (is_posted()) agreement_.all_have_called();
   is_carried_ = true;
   return progress;
@@ -88,17 +88,17 @@ Result<> ActiveOperation::go_on() {
   return Done{};
 }
 
-Result<Progress> ActiveOperation::look_at_post() {
-  if (!is_posted()) return Progress::waiting;
+Result<CallProgress> ActiveOperation::look_at_post() {
+  if (!is_posted()) return CallProgress::waiting;
   auto progress = advance();
-  if (progress && !is_posted()) return Progress::moved;  // it is over, or goes by messages
+  if (progress && !is_posted()) return CallProgress::moved;  // it is over, or goes by messages
   return progress;
 }
 
 // The peer does not wait for this rank's post.
 Result<> ActiveOperation::leave_post(int peer) {
   if (!is_posted()) return Done{};
-  context_.posting.leave(peer);
+  posting_.leave(peer);
   if (auto staged = leave_devices(); !staged) return staged;
   agreement_.call_all();
   return carry_by_messages();
@@ -113,16 +113,16 @@ std::string ActiveOperation::description() const {
 // --- offers --------------------------------------------------------------------------------------
 
 // All ranks offer the call to the engine, or none gives it to it.
-Result<Progress> ActiveOperation::await_offers() {
+Result<CallProgress> ActiveOperation::await_offers() {
   if (agreement_.record().has_one_without_offer()) {
     if (auto turned = turn_down(); !turned) return turned.error();
     return advance();
   }
-  if (!agreement_.record().is_complete()) return Progress::waiting;
+  if (!agreement_.record().is_complete()) return CallProgress::waiting;
   if (!std::exchange(awaits_streams_, true)) context_.await_streams(request_);
   auto passed = request_.staged->has_passed(StagedCall::Moment::called);
   if (!passed) return failed_device(context_.members, request_, passed.error());
-  if (!*passed) return Progress::waiting;
+  if (!*passed) return CallProgress::waiting;
   if (auto given = give_to_engine(); !given) return given.error();
   return advance();
 }
@@ -195,11 +195,11 @@ Result<> ActiveOperation::ask_all() {
 std::vector<int> ActiveOperation::missing() const {
   std::vector<int> ranks = agreement_.missing();
   if (is_posted())
-    std::erase_if(ranks, [&](int rank) { return context_.posting.has_posted(rank, sequence()); });
+    std::erase_if(ranks, [&](int rank) { return posting_.has_posted(rank, sequence()); });
   return ranks;
 }
 
-Awaited ActiveOperation::awaited() const {
+AwaitedRanks ActiveOperation::awaited() const {
   if (is_posted()) return carrier_->awaited();
   if (auto ranks = agreement_.awaited()) return {.ranks = *std::move(ranks)};
   if (is_offered()) return {};
@@ -208,7 +208,7 @@ Awaited ActiveOperation::awaited() const {
 
 bool ActiveOperation::done() const {
   return is_carried_ && agreement_.record().is_complete() && (!inputs_ || inputs_->is_finished()) &&
-         !context_.posting.is_sending();
+         !posting_.is_sending();
 }
 
 void ActiveOperation::publish() {

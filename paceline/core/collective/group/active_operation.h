@@ -25,7 +25,8 @@ struct OperationContext {
   const std::string& group_name;
   transport::Reactor& reactor;
   PostingCarrier& posting;
-  Engine* const engine;  // nullptr: no route leads to one
+  PostingCarrier* const kernels = nullptr;  // of devices; nullptr: members share no memory
+  Engine* const engine;                     // nullptr: no route leads to one
   Traffic& traffic;
   // Gives the device the copy of a call's input to the host, and calls device_went_on() when it has
   // come.
@@ -48,7 +49,7 @@ class ActiveOperation {
 
   Result<> start();  // tells the other ranks of the call, begins
   // Goes on with the call that this rank has posted; `waiting` where it has posted none.
-  Result<Progress> look_at_post();
+  Result<CallProgress> look_at_post();
   MutableBytes place(int peer, const transport::FrameHeader& header);
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
                     Delivery delivery);
@@ -60,7 +61,7 @@ class ActiveOperation {
   bool may_ask_all() const { return agreement_.may_ask_all(); }
   Result<> ask_all();
   std::vector<int> missing() const;  // ranks that have not called
-  Awaited awaited() const;           // ranks that have, and on which it waits
+  AwaitedRanks awaited() const;      // ranks that have, and on which it waits
 
   bool done() const;
   // Weights and notes, into the work. Once done.
@@ -70,21 +71,22 @@ class ActiveOperation {
   void give_up();
 
  private:
-  bool is_posted() const { return carrier_ == &context_.posting && !is_carried_; }
+  bool is_posted() const { return carrier_ == &posting_ && !is_carried_; }
   Result<> leave_devices();
   Result<> carry_by_messages();
   Result<> leave_post(int peer);
   Result<> called(int peer, Bytes payload);
   Result<> assented(int peer, const transport::FrameHeader& header, Bytes payload);
   bool is_offered() const { return request_.route == Route::offered; }
-  Result<Progress> await_offers();
+  Result<CallProgress> await_offers();
   Result<> give_to_engine();
   Result<> turn_down();
-  Result<Progress> advance();
+  Result<CallProgress> advance();
   Result<> go_on();
 
   const OperationContext& context_;
   Request request_;
+  PostingCarrier& posting_;  // if its route is posted
   CallAgreement agreement_;
   std::optional<GatheredInputs> inputs_;  // travel with the agreement, in place of a program
   std::unique_ptr<Carrier> own_;          // of this operation alone

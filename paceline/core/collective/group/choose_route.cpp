@@ -6,7 +6,7 @@
 #include "paceline/core/collective/carrier/gathered_inputs.h"
 #include "paceline/core/collective/carrier/link_carrier.h"
 #include "paceline/core/collective/program/contract.h"
-#include "paceline/core/collective/staging/staged_call.h"
+#include "paceline/core/device/device.h"
 
 namespace paceline::collective {
 namespace {
@@ -21,9 +21,10 @@ void check_one_memory(const Request& request, Memory::Kind memory) {
                  to_string(request.call));
 }
 
-// The engine takes every call that it can carry, also short ones.
+// An engine carries every call that it can, also short ones. Buffers on a device are staged on the
+// host first, unless the engine takes that memory.
 bool takes_engine(const RouteFacts& facts, const Request& request, std::string_view algorithm) {
-  const Memory::Kind memory = request.memory();
+  const Memory::Kind memory = request.is_on_device ? Memory::Kind::host : request.memory();
   const bool named = algorithm.empty() || (facts.engine && algorithm == facts.engine->name);
   const bool carries = facts.engine && facts.engine->memory == memory;
   if (memory != Memory::Kind::host) {
@@ -57,6 +58,32 @@ bool is_gathered(const RouteFacts& facts, const Call& call) {
          bytes_of(call) <= facts.longest_gathered;
 }
 
+bool goes_by_device_kernels(const RouteFacts& facts, const Request& request,
+                            std::string_view algorithm) {
+  const Call& call = request.call;
+  return request.is_on_device && request.may_reach_devices &&
+         facts.devices != DeviceCarrier::staged && algorithm.empty() &&
+         call.operation == Operation::all_reduce && call.count > 0 && has_board(facts, call) &&
+         facts.ranks <= device::Device::kMostOperands;
+}
+
+Route route_on_host(const RouteFacts& facts, const Request& request, std::string_view algorithm,
+                    const std::function<RoutePrices()>& prices) {
+  const Call& call = request.call;
+  if (takes_engine(facts, request, algorithm)) return Route::engine;
+  if (algorithm == kBoard) {
+    PACELINE_CHECK(has_board(facts, call),
+                   "{}: algorithm 'board' is for barriers and all_reduces without weight and note "
+                   "of at least two ranks that share memory on one host; name another one, or none",
+                   to_string(call));
+    return Route::board;
+  }
+  if (!algorithm.empty()) return Route::programs;
+  if (has_board(facts, call) && board_is_cheapest(facts, call, prices)) return Route::board;
+  if (goes_by_links(facts, call)) return Route::links;
+  return is_gathered(facts, call) ? Route::gathered : Route::programs;
+}
+
 }  // namespace
 
 RouteFacts RouteFacts::of(const Members& members, const EngineLibrary* engine) {
@@ -74,33 +101,20 @@ bool has_board(const RouteFacts& facts, const Call& call) {
   return facts.shares_memory && BoardCarrier::suits(call, facts.ranks);
 }
 
-bool may_be_offered(const RouteFacts& facts, const Call& call, std::string_view algorithm) {
-  return algorithm.empty() && is_carried_by_programs(call.operation) && call.count > 0 &&
+bool may_be_offered(const RouteFacts& facts, const Request& request, std::string_view algorithm) {
+  const Call& call = request.call;
+  const bool is_exchanged_in_place =
+      call.operation == Operation::all_to_all && request.input.data == request.output.data;
+  return facts.makes_offers && request.is_on_device && algorithm.empty() &&
+         is_carried_by_programs(call.operation) && call.count > 0 && !is_exchanged_in_place &&
          !is_gathered(facts, call);
 }
 
-bool goes_direct(const RouteFacts& facts, const Call& call, std::string_view algorithm) {
-  return algorithm.empty() && call.operation == Operation::all_reduce && call.count > 0 &&
-         has_board(facts, call) && facts.ranks <= device::Device::kMostOperands;
-}
-
-Route choose_route(const RouteFacts& facts, const Request& request, std::string_view algorithm,
-                   const std::function<RoutePrices()>& prices) {
-  const Call& call = request.call;
-  if (request.staged && !request.staged->is_staged())
-    return call.offer ? Route::offered : Route::direct;
-  if (takes_engine(facts, request, algorithm)) return Route::engine;
-  if (algorithm == kBoard) {
-    PACELINE_CHECK(has_board(facts, call),
-                   "{}: algorithm 'board' is for barriers and all_reduces without weight and note "
-                   "of at least two ranks that share memory on one host; name another one, or none",
-                   to_string(call));
-    return Route::board;
-  }
-  if (!algorithm.empty()) return Route::programs;
-  if (has_board(facts, call) && board_is_cheapest(facts, call, prices)) return Route::board;
-  if (goes_by_links(facts, call)) return Route::links;
-  return is_gathered(facts, call) ? Route::gathered : Route::programs;
+ChosenRoute choose_route(const RouteFacts& facts, const Request& request,
+                         std::string_view algorithm, const std::function<RoutePrices()>& prices) {
+  if (request.call.offer) return {Route::offered};
+  if (goes_by_device_kernels(facts, request, algorithm)) return {Route::device_kernels};
+  return {route_on_host(facts, request, algorithm, prices), request.is_on_device};
 }
 
 }  // namespace paceline::collective

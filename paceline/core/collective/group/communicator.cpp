@@ -7,6 +7,7 @@
 #include "paceline/core/base/half.h"
 #include "paceline/core/collective/call/arguments.h"
 #include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/carrier/engine_carrier.h"
 #include "paceline/core/collective/engine/enlist.h"
 #include "paceline/core/collective/group/communicator_impl.h"
 #include "paceline/core/collective/group/device_carrier.h"
@@ -58,6 +59,24 @@ std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtyp
     names.push_back(kBoard);
   return names;
 }
+
+namespace {
+
+// REQUIRES: a forecast. One that is not among them gets the price of the first.
+std::vector<Forecast> put_first(std::string_view carrier, std::vector<Forecast> forecasts) {
+  Forecast first = forecasts.front();
+  const auto found = std::ranges::find(forecasts, carrier, &Forecast::carrier);
+  if (found != forecasts.end()) {
+    first = *found;
+    forecasts.erase(found);
+  }
+  first.carrier = carrier;
+  forecasts.insert(forecasts.begin(), first);
+  return forecasts;
+}
+
+}  // namespace
+
 std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
                                               ReduceOp op) const {
   std::vector<Forecast> forecasts;
@@ -65,21 +84,22 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
   for (const collective::AlgorithmCandidate& one : impl_->choice.candidates(
            operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
     forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
-  if (!has_board(impl_->route_facts, {.operation = operation, .op = op, .dtype = dtype}))
-    return forecasts;
-  const double announced =
-      collective::agreement_cost(impl_->group->members().topology(), impl_->profile);
-  for (Forecast& one : forecasts) one.seconds += announced;
-  forecasts.push_back({kBoard, bytes, impl_->board_seconds(bytes)});
-  std::ranges::stable_sort(forecasts, {}, &Forecast::seconds);
-  return forecasts;
+  if (has_board(impl_->route_facts, {.operation = operation, .op = op, .dtype = dtype})) {
+    const double announced =
+        collective::agreement_cost(impl_->group->members().topology(), impl_->profile);
+    for (Forecast& one : forecasts) one.seconds += announced;
+    forecasts.push_back({kBoard, bytes, impl_->board_seconds(bytes)});
+    std::ranges::stable_sort(forecasts, {}, &Forecast::seconds);
+  }
+  return put_first(carrier(operation, bytes, dtype, op), std::move(forecasts));
 }
 std::string_view Communicator::carrier(Operation operation, std::size_t bytes, Dtype dtype,
                                        ReduceOp op) const {
   const Request request{
       .call = {.operation = operation, .op = op, .dtype = dtype, .count = bytes / size_of(dtype)}};
-  const Route route =
-      choose_route(impl_->route_facts, request, {}, [&] { return impl_->prices_of(request.call); });
+  const auto prices = [&] { return impl_->prices_of(request.call); };
+  const Route route = choose_route(impl_->route_facts, request, {}, prices).route;
+  if (route == Route::engine) return impl_->route_facts.engine->name;
   if (route != Route::programs || !collective::is_carried_by_programs(operation))
     return name_of(route);
   return impl_->choice
@@ -129,6 +149,16 @@ std::shared_ptr<collective::LateEngine> late_engine_of(
       o.device_engine, collective::Members(o.generation, o.world_ranks), o.number);
 }
 
+collective::RouteFacts route_facts_of(const collective::Members& members,
+                                      const collective::EngineLibrary* engines,
+                                      const Result<collective::DeviceCarrier>& carrier,
+                                      bool makes_offers) {
+  collective::RouteFacts facts = collective::RouteFacts::of(members, engines);
+  if (carrier) facts.devices = carrier.value();
+  facts.makes_offers = makes_offers;
+  return facts;
+}
+
 std::shared_ptr<Group> opened_group(const collective::Opening& o,
                                     const Result<collective::DeviceCarrier>& carrier,
                                     std::shared_ptr<collective::Engine> engine) {
@@ -162,7 +192,8 @@ Communicator::Impl::Impl(collective::Opening opening)
       size(group->members().size()),
       shape(group->members().shape()),
       choice(collective::built_in_algorithms(), determinism, group->members().topology(), profile),
-      route_facts(collective::RouteFacts::of(group->members(), engines)) {
+      route_facts(
+          route_facts_of(group->members(), engines, device_carrier, late_engine != nullptr)) {
   group->open();
   family->open.push_back(group);
 }
@@ -230,12 +261,13 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
   if (is_on_device(request)) take_from_device(request, algorithm);
-  request.route =
+  const auto [route, is_staged] =
       collective::choose_route(route_facts, request, algorithm, [&] { return prices_of(call); });
+  request.route = route;
+  if (is_staged) place_on_host(request);
   if (is_posted(request.route)) {
     call.algorithm = algorithm;
     request.fingerprint = fingerprint(call);
-    if (request.route == Route::direct) request.fingerprint ^= collective::DeviceReduction::kMark;
     if (BoardCarrier::is_short(call) && !request.staged && group->try_at_once(request))
       return Work::over_at_once(size);
     algorithm = {};  // a program carries the call where this rank cannot post it

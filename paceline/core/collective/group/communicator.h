@@ -50,13 +50,17 @@ class Communicator {
   std::vector<std::string_view> algorithms(Operation operation, Dtype dtype = Dtype::f32,
                                            ReduceOp op = ReduceOp::sum) const;
 
-  // The same with what the model says of `bytes` of one rank's buffer, the cheapest first: it is
-  // what an operation without a name takes.
+  // The same with what the model says of `bytes` of one rank's buffer on the host. The first one is
+  // what an operation without a name takes (carrier()), whatever its price: groups of few ranks
+  // always take their board. The others follow, the cheapest first. The model has no price for
+  // links, gathered and engines, which algorithms() does not name: as the first one they bear the
+  // price of the cheapest program.
   std::vector<Forecast> forecasts(Operation operation, std::size_t bytes, Dtype dtype = Dtype::f32,
                                   ReduceOp op = ReduceOp::sum) const;
 
-  // The way that such an operation takes: the name of an algorithm, or board, links, gathered or
-  // engine where no program carries it (call/route.h).
+  // The way that such an operation takes: the name of an algorithm or, where no program carries it,
+  // board, links, gathered (call/route.h), or an engine's name (mpi). Calls with buffers on devices
+  // may go another way: by device kernels or nccl.
   std::string_view carrier(Operation operation, std::size_t bytes, Dtype dtype = Dtype::f32,
                            ReduceOp op = ReduceOp::sum) const;
 

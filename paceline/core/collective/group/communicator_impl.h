@@ -90,7 +90,7 @@ class Communicator::Impl {
   void choose_engine(collective::Request& request) const;
   bool is_on_device(const collective::Request& request) const;
   void take_from_device(collective::Request& request, std::string_view algorithm);
-  bool offers(collective::Request& request, std::string_view algorithm) const;
+  static void place_on_host(collective::Request& request);
   void bring_from_device(const collective::Request& request) const;
   std::shared_ptr<collective::StagingArea> staging_area(int device);
   void choose_program(collective::Request& request, std::string_view algorithm);

@@ -1,5 +1,5 @@
-// The parts of calls whose buffers lie in a device's memory, on the caller's thread: whether they
-// are offered to NCCL, go between devices, or are staged.
+// The parts of calls whose buffers lie in a device's memory, on the caller's thread: they make
+// offers to NCCL and stage buffers, as choose_route.h says.
 #include <fmt/format.h>
 
 #include "paceline/core/base/check.h"
@@ -16,8 +16,9 @@ using collective::Request;
 
 bool Communicator::Impl::is_on_device(const Request& request) const {
   if (!devices || request.call.operation == Operation::barrier) return false;
-  const bool by_engine = engines != nullptr && engines->traits().memory == Memory::Kind::cuda;
-  return all_on_device || (request.memory() != Memory::Kind::host && !by_engine);
+  const bool engine_takes_devices =
+      engines != nullptr && engines->traits().memory == Memory::Kind::cuda;
+  return all_on_device || (request.memory() != Memory::Kind::host && !engine_takes_devices);
 }
 
 std::shared_ptr<collective::StagingArea> Communicator::Impl::staging_area(int device) {
@@ -61,24 +62,17 @@ void Communicator::Impl::take_from_device(Request& request, std::string_view alg
   if (!device_carrier)
     throw Error(in_operation(fmt::format("{} in group '{}'", to_string(call), group->name()),
                              device_carrier.error()));
-  if (offers(request, algorithm)) return;
-  if (device_carrier.value() != collective::DeviceCarrier::staged && group->may_go_direct() &&
-      collective::goes_direct(route_facts, call, algorithm))
-    return;
+  request.is_on_device = true;
+  request.may_reach_devices = group->may_reach_devices();
+  if (!collective::may_be_offered(route_facts, request, algorithm)) return;
+  request.call.offer = late_engine->offer(engine_call(request));
+  if (request.call.offer) request.late_engine = late_engine;
+}
+
+void Communicator::Impl::place_on_host(Request& request) {
   request.staged->place_buffers();
   request.input = request.staged->input();
   request.output = request.staged->output();
-}
-
-bool Communicator::Impl::offers(Request& request, std::string_view algorithm) const {
-  const bool is_exchanged_in_place =
-      request.call.operation == Operation::all_to_all && request.input.data == request.output.data;
-  if (!late_engine || is_exchanged_in_place ||
-      !collective::may_be_offered(route_facts, request.call, algorithm))
-    return false;
-  request.call.offer = late_engine->offer(engine_call(request));
-  if (request.call.offer) request.late_engine = late_engine;
-  return request.call.offer.has_value();
 }
 
 // Once it is known what carries the call.

@@ -32,10 +32,12 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
       share_memory_(RouteFacts::of(members_, nullptr).shares_memory),
-      board_(members_, id, traffic_,
-             [this](const Request& request, StagedCall::Moment moment) {
-               staged_.await(request.staged, moment, *request.work, request.deadline);
-             }),
+      board_(members_, id),
+      board_carrier_(members_, id, traffic_, board_),
+      kernels_(members_, traffic_, board_,
+               [this](const Request& request, StagedCall::Moment moment) {
+                 staged_.await(request.staged, moment, *request.work, request.deadline);
+               }),
       links_(members_, id, traffic_),
       staged_(
           *reactor_,
@@ -52,7 +54,8 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
                .group = id,
                .group_name = name_,
                .reactor = *reactor_,
-               .posting = share_memory_ ? static_cast<PostingCarrier&>(board_) : links_,
+               .posting = share_memory_ ? static_cast<PostingCarrier&>(board_carrier_) : links_,
+               .kernels = share_memory_ ? &kernels_ : nullptr,
                .engine = engine_.get(),
                .traffic = traffic_,
                .stage = [this](Request& request) { return stage_now(request); },
@@ -61,7 +64,8 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
                      staged_.await(request.staged, StagedCall::Moment::called, *request.work,
                                    request.deadline);
                    },
-               .on_done = [this] { go_on(); }} {}
+               .on_done = [this] { go_on(); }},
+      stalls_(members_, stall_time) {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {
   try {
@@ -113,9 +117,9 @@ bool Group::try_at_once(Request& request) {
     for (int look = 0; look < kLooks && !done; ++look) {
       if (!share_memory_) reactor_->look();
       auto progress = posting.advance();
-      if (!progress || *progress == Progress::by_messages) break;  // it ends where it waits
-      done = *progress == Progress::done;
-      if (*progress == Progress::moved) look = 0;
+      if (!progress || *progress == CallProgress::by_messages) break;  // it ends where it waits
+      done = *progress == CallProgress::done;
+      if (*progress == CallProgress::moved) look = 0;
       else if (!done) reactor_->relax();
     }
     woke = board_.take_woke();
@@ -205,9 +209,8 @@ void Group::begin_next() {
     current_ =
         std::make_unique<ActiveOperation>(context_, next_sequence_++, std::move(queue_.front()));
     queue_.pop_front();
-    moved_ = movement();
-    looked_at_ = quiet_since_ = begun_at_ = Clock::now();
-    stall_told_ = false;
+    stalls_.begin(movement());
+    begun_at_ = Clock::now();
     if (const auto begun = current_->start(); !begun) generation().fail(begun.error());
     const auto early = std::exchange(early_, {});
     replaying_ = true;
@@ -263,13 +266,13 @@ bool Group::poll() {
   }
   constexpr int kLooks = 16;
   auto progress = current_->look_at_post();
-  for (int look = 1; look < kLooks && progress && *progress == Progress::soon; ++look) {
+  for (int look = 1; look < kLooks && progress && *progress == CallProgress::soon; ++look) {
     reactor_->relax();
     progress = current_->look_at_post();
   }
   if (!progress) generation().fail(progress.error());
-  else if (*progress == Progress::moved) go_on();
-  return !progress || *progress == Progress::moved;
+  else if (*progress == CallProgress::moved) go_on();
+  return !progress || *progress == CallProgress::moved;
 }
 
 // --- frames of other ranks -----------------------------------------------------------------------
@@ -361,7 +364,7 @@ Result<> Group::past(int peer, const FrameHeader& header) {
 }
 
 // The call that a peer has made here and this rank has not.
-std::string Group::heard_of(int peer) const {
+std::string Group::pending_call_of(int peer) const {
   const int from = members_.member(peer);
   if (from < 0) return {};
   for (const EarlyFrame& early : early_) {

@@ -10,10 +10,12 @@
 #include <string>
 
 #include "paceline/core/collective/carrier/board_carrier.h"
+#include "paceline/core/collective/carrier/device_kernel_carrier.h"
 #include "paceline/core/collective/carrier/link_carrier.h"
 #include "paceline/core/collective/carrier/point_to_point.h"
 #include "paceline/core/collective/group/active_operation.h"
 #include "paceline/core/collective/group/late_sends.h"
+#include "paceline/core/collective/group/stall_watch.h"
 #include "paceline/core/collective/staging/staged_calls.h"
 
 namespace paceline::collective {
@@ -23,8 +25,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   static constexpr std::chrono::milliseconds kUsualStallTime{5000};
 
   // `id`: the same on all members, and of no other group that any of them is in. `engine`: of the
-  // same members; nullptr: requests by an engine are not made. `stall_time`: a wait in which
-  // nothing moves for so long is told.
+  // same members; nullptr: requests by an engine are not made. After a `stall_time` without any
+  // progress a warning says whom an operation waits for.
   Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
         Members members, std::shared_ptr<Engine> engine = nullptr,
         std::chrono::milliseconds stall_time = kUsualStallTime);
@@ -48,7 +50,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
   bool try_at_once(Request& request);
   // Whether ranks may reach each other's device memory, as far as is known. THREAD: any.
-  bool may_go_direct() const { return board_.may_go_direct(); }
+  bool may_reach_devices() const { return kernels_.may_reach_devices(); }
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   // The same where `call` brings the input from a device, or the output to it.
@@ -70,15 +72,14 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
   void failed(const Failure& why) override;
   void departed(int peer) override;
-  std::string heard_of(int peer) const override;
+  std::string pending_call_of(int peer) const override;
 
   // The ranks tell each other what they have called if not all are known to have assented to a
   // call after this time, or after half of the time that is left.
   static constexpr std::chrono::milliseconds kAsk{500};
-  static constexpr int kLooksInAStall = 10;  // so a stall is told at most a tenth of it late
 
-  // The reactor looks at a group until it has found it idle so often: of many groups few are in
-  // use.
+  // After so many looks at an idle group the reactor looks at it no more: of many groups few are
+  // in use.
   static constexpr int kIdleLooks = 256;
 
   struct EarlyFrame {
@@ -114,14 +115,13 @@ class Group final : public membership::FrameSink, private transport::Pollable {
                       Delivery delivery);
   void check_departed();
   void unwind(const std::optional<Failure>& thrown);
-  std::string whom_it_waits_for() const;
-  std::string silent_hosts() const;
   bool is_busy() const;
   void note_activity();
   void arm_timer();
   std::uint64_t movement() const;
-  bool is_stalled(Clock::time_point now);
-  void tell_stall(const std::string& waits) const;
+  void tell_stalls(Clock::time_point now);
+  std::optional<Failure> overdue_transfer(Clock::time_point now);
+  std::optional<Failure> overdue_call(Clock::time_point now);
   void on_timer();
 
   const std::uint32_t id_;
@@ -136,8 +136,10 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   Traffic traffic_;
   PointToPoint point_to_point_;
   const bool share_memory_;  // all members
-  BoardCarrier board_;       // if they do
-  LinkCarrier links_;        // else
+  GroupBoard board_;         // if they do, for the next two
+  BoardCarrier board_carrier_;
+  DeviceKernelCarrier kernels_;
+  LinkCarrier links_;  // if they do not
   StagedCalls staged_;
   LateSends late_sends_;
   const OperationContext context_;
@@ -152,10 +154,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   bool replaying_ = false;  // the early frames are being handed over
   std::optional<Clock::time_point> active_since_;
   std::uint64_t frames_received_ = 0;
-  std::uint64_t moved_ = 0;  // movement(), when it was looked at last
-  Clock::time_point looked_at_ = {}, quiet_since_ = {};
+  StallWatch stalls_;
   Clock::time_point begun_at_ = {};  // the current operation
-  bool stall_told_ = false;
   std::optional<transport::Poller::TimerId> timer_;
   Clock::time_point timer_due_ = {};
   bool closed_ = false;

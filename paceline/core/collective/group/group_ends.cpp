@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "paceline/core/base/log.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/group/group.h"
 #include "paceline/core/collective/staging/staged_call.h"
@@ -29,6 +28,8 @@ void Group::failed(const Failure& why) {
   std::ranges::for_each(queue_, release_stream);
   if (engine_) engine_->abandon();
   context_.posting.give_up();
+  kernels_.give_up();
+  board_.leave();
   if (current_) {
     current_->give_up();
     const auto work = current_->request().work;
@@ -112,6 +113,7 @@ void Group::close(bool unwinds) {
            {generation().identity().rank}});
     }
     generation().subscribe(id_, nullptr);
+    board_carrier_.close();
     board_.close();
     if (std::exchange(is_looked_at_, false)) reactor_->remove(*this);
     generation().release_group(id_);
@@ -170,11 +172,11 @@ void Group::arm_timer() {
   Deadline next = point_to_point_.next_deadline().sooner(staged_.next_deadline());
   if (!queue_.empty()) next = next.sooner(queued_until_);
   if (!late_sends_.empty()) next = next.sooner(late_sends_.next_deadline());
-  if (!staged_.idle()) next = next.sooner(Deadline::in(stall_time_ / kLooksInAStall));
+  if (!staged_.idle()) next = next.sooner(Deadline::in(stalls_.between_looks()));
   if (current_) {
     next = next.sooner(current_->request().deadline);
     if (current_->may_ask_all()) next = next.sooner(Deadline::at(asks_at()));
-    if (!stall_told_) next = next.sooner(Deadline::at(looked_at_ + stall_time_ / kLooksInAStall));
+    if (stalls_.looks()) next = next.sooner(Deadline::at(stalls_.next_look()));
   }
   if (next.is_never() || closed_) return;
   if (timer_ && timer_due_ <= next.moment()) return;
@@ -183,132 +185,62 @@ void Group::arm_timer() {
   timer_ = reactor_->poller().after(next.left(), [this] { on_timer(); });
 }
 
-// "; the host of ranks 2, 3 has not answered for 0.6 s: look at the network between"; empty where
-// hosts answer, so that only their processes are late.
-std::string Group::silent_hosts() const {
-  std::vector<int> silent;
-  std::chrono::milliseconds longest = {};
-  for (int rank = 0; rank < members_.size(); ++rank) {
-    const transport::Link* const link = members_.link(rank);
-    const auto time = link == nullptr ? std::chrono::milliseconds() : link->unanswered();
-    if (time < stall_time_ / 2) continue;
-    silent.push_back(rank);
-    longest = std::max(longest, time);
-  }
-  if (silent.empty()) return {};
-  return fmt::format("; the host of {} has not answered for {:.2g} s: look at the network between",
-                     members_.names(silent), std::chrono::duration<double>(longest).count());
-}
-
-// "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not
-// called it; .."
-std::string Group::whom_it_waits_for() const {
-  const auto missing = current_->missing();
-  std::string whom;
-  if (!missing.empty()) {
-    whom = fmt::format("{}, which {} not called it", members_.names_and_device(missing),
-                       missing.size() == 1 ? "has" : "have");
-    for (const int rank : missing) {
-      const std::string instead = generation().heard_of(members_.world_rank(rank));
-      if (!instead.empty())
-        whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
-    }
-  } else if (current_->request().route == Route::engine) {
-    whom = "the data, which the library of its engine carries; every rank has called it";
-    if (current_->request().late_engine)
-      whom +=
-          ". If it is the group's first call there, ranks may be unable to come together in it: "
-          "--device-transport staged does without";
-  } else if (const auto pages = board_.awaited_pages(); current_->done() && !pages.empty()) {
-    whom = fmt::format("the shared memory of {}, which called it", members_.names(pages));
-  } else {
-    const auto [awaited, to_take] = current_->awaited();
-    if (awaited.empty())
-      whom = current_->request().staged ? "its device"  // for the rest of the input
-                                        : "its own share of the work: is its processor busy?";
-    else if (to_take)
-      whom = fmt::format("{} to take what was sent to it", members_.names_and_device(awaited));
-    else
-      whom = fmt::format("data of {}, which {} called it", members_.names_and_device(awaited),
-                         awaited.size() == 1 ? "has" : "have");
-  }
-  return fmt::format("{} waits in {} for {}", members_.name(members_.rank()),
-                     current_->description(), whom);
-}
-
 // Grows while data comes, goes or is worked on.
 std::uint64_t Group::movement() const {
-  return frames_received_ + traffic_.messages_sent + traffic_.bytes_reduced + board_.movement();
+  return frames_received_ + traffic_.messages_sent + traffic_.bytes_reduced +
+         board_carrier_.movement() + kernels_.movement();
 }
 
-bool Group::is_stalled(Clock::time_point now) {
-  const std::uint64_t before = std::exchange(moved_, movement());
-  looked_at_ = now;
-  if (moved_ != before) quiet_since_ = now;
-  return now >= quiet_since_ + stall_time_;
+std::optional<Failure> Group::overdue_transfer(Clock::time_point now) {
+  if (auto late = point_to_point_.overdue(now)) return late;
+  auto late_copy = staged_.overdue(now);
+  if (!late_copy) late_copy = late_sends_.overdue(now);
+  if (!late_copy) return std::nullopt;
+  const std::string text =
+      fmt::format("deadline: {} waits {}", members_.name(members_.rank()), late_copy->what);
+  return members_.failure(late_copy->fault, text, {members_.rank()});
 }
 
-void Group::tell_stall(const std::string& waits) const {
-  warn(fmt::format("stall: for {:g} s {}{}", std::chrono::duration<double>(stall_time_).count(),
-                   waits, silent_hosts()));
+// An operation that waits behind the current one may be due before it.
+std::optional<Failure> Group::overdue_call(Clock::time_point now) {
+  const auto late =
+      std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
+  queued_until_ = {};
+  for (const Request& request : queue_) queued_until_ = queued_until_.sooner(request.deadline);
+  const std::string behind = late == queue_.end() ? "" : to_string(late->call, late->carrier());
+  if (!current_ && late != queue_.end()) {
+    return members_.failure(
+        Fault::timed_out,
+        fmt::format("deadline: {} waits in {} for its device, or for that of a call before it; "
+                    "look at what else was given to the device",
+                    members_.name(members_.rank()), behind),
+        {members_.rank()});
+  }
+  const bool is_due =
+      current_ && (current_->request().deadline.passed(now) || late != queue_.end());
+  if (!is_due) return std::nullopt;
+  return stalls_.overdue(*current_, board_.awaited_pages(), behind);
+}
+
+void Group::tell_stalls(Clock::time_point now) {
+  const std::string own = members_.name(members_.rank());
+  for (const std::string& call : staged_.stalled(now, stall_time_))
+    stalls_.tell(fmt::format("{} waits in {}", own, call));
+  for (const std::string& transfer : point_to_point_.stalled(now, stall_time_))
+    stalls_.tell(fmt::format("{} waits in {}", own, transfer));
 }
 
 void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
-  if (auto late = point_to_point_.overdue(now)) return generation().fail(std::move(*late));
-  auto late_copy = staged_.overdue(now);
-  if (!late_copy) late_copy = late_sends_.overdue(now);
-  if (late_copy) {
-    const std::string text =
-        fmt::format("deadline: {} waits {}", members_.name(members_.rank()), late_copy->what);
-    return generation().fail(members_.failure(late_copy->fault, text, {members_.rank()}));
-  }
-  for (const std::string& call : staged_.stalled(now, stall_time_))
-    tell_stall(fmt::format("{} waits in {}", members_.name(members_.rank()), call));
-  for (const std::string& transfer : point_to_point_.stalled(now, stall_time_))
-    tell_stall(fmt::format("{} waits in {}", members_.name(members_.rank()), transfer));
+  if (auto late = overdue_transfer(now)) return generation().fail(*std::move(late));
+  tell_stalls(now);
   if (current_ && current_->may_ask_all() && now >= asks_at()) {
     if (auto asked = current_->ask_all(); !asked) return generation().fail(asked.error());
   }
-  // An operation that waits behind the current one may be due before it.
-  const auto late =
-      std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
-  queued_until_ = {};
-  for (const Request& request : queue_) queued_until_ = queued_until_.sooner(request.deadline);
-  if (!current_ && late != queue_.end()) {
-    return generation().fail(members_.failure(
-        Fault::timed_out,
-        fmt::format("deadline: {} waits in {} for its device, or for that of a call before it; "
-                    "look at what else was given to the device",
-                    members_.name(members_.rank()), to_string(late->call, late->carrier())),
-        {members_.rank()}));
-  }
-  const bool due = current_ && (current_->request().deadline.passed(now) || late != queue_.end());
-  if (current_ && (due || (!stall_told_ && is_stalled(now)))) {
-    const std::string waits = whom_it_waits_for();
-    if (due) {
-      auto blamed = current_->missing();
-      if (blamed.empty() && current_->done()) blamed = board_.awaited_pages();
-      if (blamed.empty()) blamed = current_->awaited().ranks;
-      const std::string behind =
-          late == queue_.end()
-              ? ""
-              : fmt::format(", and {} behind it", to_string(late->call, late->carrier()));
-      const std::string remedy = blamed.empty()
-                                     ? "look at what the other ranks do"
-                                     : fmt::format("look at what {} {}", members_.names(blamed),
-                                                   blamed.size() == 1 ? "does" : "do");
-      return generation().fail(members_.failure(
-          Fault::timed_out,
-          fmt::format("deadline: {}{}{}; {}. Where ranks are rightly so far apart, let them wait "
-                      "longer: paceline run --operation-timeout TIME",
-                      waits, behind, silent_hosts(), remedy),
-          blamed));
-    }
-    tell_stall(waits);
-    stall_told_ = true;
-  }
+  if (auto late = overdue_call(now)) return generation().fail(*std::move(late));
+  if (current_ && stalls_.is_stalled(movement(), now))
+    stalls_.tell(*current_, board_.awaited_pages());
   arm_timer();
 }
 

@@ -98,17 +98,17 @@ std::optional<Chosen> fewest_bytes(std::span<const Menu> menus, double most_erro
 }
 
 std::optional<Chosen> earliest_end(std::span<const Menu> menus, std::span<const double> ready,
-                                   const Carrier& carrier, double most_error, std::size_t bins) {
+                                   const LinkSpeed& link, double most_error, std::size_t bins) {
   PACELINE_CHECK(menus.size() == ready.size(), "{} menus and {} times", menus.size(), ready.size());
   return least(menus, most_error, bins, [&](double end, std::size_t tensor, double bytes) {
-    return std::max(end, ready[tensor]) + carrier.seconds + carrier.seconds_per_byte * bytes;
+    return std::max(end, ready[tensor]) + link.seconds + link.seconds_per_byte * bytes;
   });
 }
 
 Chosen relaxed(Chosen chosen, std::span<const Menu> menus, std::span<const double> ready,
-               const Carrier& carrier) {
+               const LinkSpeed& link) {
   const auto seconds = [&](std::size_t m, std::size_t offer) {
-    return carrier.seconds + carrier.seconds_per_byte * menus[m][offer].bytes;
+    return link.seconds + link.seconds_per_byte * menus[m][offer].bytes;
   };
   std::vector<double> latest(menus.size(), chosen.cost);  // latest end of each tensor
   for (std::size_t m = menus.size(); m-- > 1;)

@@ -35,7 +35,7 @@ std::optional<Chosen> fewest_bytes(std::span<const Menu> menus, double most_erro
                                    std::size_t bins = 10000);
 
 // A link that takes one message after the other.
-struct Carrier {
+struct LinkSpeed {
   double seconds = 0;  // a message
   double seconds_per_byte = 0;
 };
@@ -44,7 +44,7 @@ struct Carrier {
 // and the tensors are sent in order. It is exact for the errors in bins, because a later end never
 // helps. REQUIRES: ready.size() == menus.size().
 std::optional<Chosen> earliest_end(std::span<const Menu> menus, std::span<const double> ready,
-                                   const Carrier& carrier, double most_error,
+                                   const LinkSpeed& link, double most_error,
                                    std::size_t bins = 2000);
 
 // Keeps the end of `chosen` but lowers the error: each tensor, in order, gets the offer of the
@@ -52,7 +52,7 @@ std::optional<Chosen> earliest_end(std::span<const Menu> menus, std::span<const 
 // thus compressed no further than necessary. REQUIRES: `chosen` is a choice for these menus that
 // ends by chosen.cost.
 Chosen relaxed(Chosen chosen, std::span<const Menu> menus, std::span<const double> ready,
-               const Carrier& carrier);
+               const LinkSpeed& link);
 
 // Accordion (Agarwal et al. 2021): tells whether the norm of a tensor's accumulated gradient
 // changes so fast that the tensor should be compressed little for now.

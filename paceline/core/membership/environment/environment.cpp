@@ -110,7 +110,7 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
   if (const char* text = variables(variable::kLog)) {
     const auto wanted = log_level_of(text);
     if (!wanted) return senseless(variable::kLog, text, "quiet, info or debug");
-    environment.own_lines = *wanted;
+    environment.log_level = *wanted;
   }
   if (const char* path = variables(variable::kProfile)) environment.profile_file = path;
   if (const char* path = variables(variable::kRecord)) environment.record_file = path;

@@ -62,7 +62,7 @@ struct Environment {
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);  // until all have met
   std::chrono::milliseconds stall_time = std::chrono::seconds(5);  // a wait for others is told then
   transport::PortRange ports = {};                                 // for listening
-  LogLevel own_lines = LogLevel::info;
+  LogLevel log_level = LogLevel::info;
   std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in
   // For the model of rank 0's steps (schedule/replay/model_file.h); empty: none.
   std::string record_file;

@@ -128,9 +128,9 @@ Result<> Generation::keep(int peer, const FrameHeader& header, Bytes payload, bo
   return Done{};
 }
 
-std::string Generation::heard_of(int peer) const {
+std::string Generation::pending_call_of(int peer) const {
   for (const auto& [group, sink] : sinks_) {
-    if (std::string call = sink->heard_of(peer); !call.empty()) return call;
+    if (std::string call = sink->pending_call_of(peer); !call.empty()) return call;
   }
   return {};
 }

@@ -38,7 +38,7 @@ class FrameSink {
   // A server that was started again is linked to this member.
   virtual void arrived(int /*peer*/) {}
   // A call that the peer has made here and this rank has not; empty: none.
-  virtual std::string heard_of(int peer) const = 0;
+  virtual std::string pending_call_of(int peer) const = 0;
 };
 
 // The places of all members, which all of them know alike.
@@ -118,7 +118,7 @@ class Generation final : private transport::LinkOwner {
   std::string device_of(int peer) const;
 
   void subscribe(std::uint32_t group, FrameSink* sink);  // nullptr ends it. THREAD: driver.
-  std::string heard_of(int peer) const;                  // by any group. THREAD: driver.
+  std::string pending_call_of(int peer) const;           // by any group. THREAD: driver.
 
   // Numbers of groups: false when this one is in use here. THREAD: any.
   bool reserve_group(std::uint32_t group);

@@ -28,7 +28,7 @@ class Deaf final : public FrameSink {
   Result<> borrowed(int, const FrameHeader&, Bytes) override { return Done{}; }
   void failed(const Failure&) override {}
   void departed(int) override {}
-  std::string heard_of(int) const override { return {}; }
+  std::string pending_call_of(int) const override { return {}; }
 };
 
 FrameSink* deaf() {

@@ -71,7 +71,7 @@ class GenerationPort final : private machine::Port, private FrameSink {
   void arrived(int peer) override {
     if (has_servers_) peers_.insert(peer);
   }
-  std::string heard_of(int) const override { return {}; }
+  std::string pending_call_of(int) const override { return {}; }
 
   // A message of which not all pieces have come.
   struct Begun {

@@ -39,30 +39,30 @@ compress::Exchange mean_of(const Buffer& elements) {
 
 }  // namespace
 
-GradientPath::GradientPath(std::unique_ptr<MessageTransport> carriage, const Model& model,
+GradientPath::GradientPath(std::unique_ptr<MessageTransport> transport, const Model& model,
                            const MessagePlan& plan, std::vector<Buffer> groups, std::uint64_t seed)
     : dispatch_(model, plan, element_bytes_of(groups)),
       buffers_(std::move(groups)),
-      carriage_(std::move(carriage)),
-      place_{carriage_->rank(), carriage_->ranks(), seed,
+      transport_(std::move(transport)),
+      place_{transport_->rank(), transport_->ranks(), seed,
              std::make_shared<compress::SpareMemory>()},
       coded_(coded_of(dispatch_, model, place_)),
       casts_(casts_of_groups()),
       works_(dispatch_.messages().size()),
       pending_(buffers_.size()),
-      is_held_(static_cast<std::size_t>(carriage_->lanes())),
+      is_held_(static_cast<std::size_t>(transport_->lanes())),
       window_(window_of(plan)),
       overflowed_(buffers_.size()) {
   PACELINE_CHECK(buffers_.size() == plan.groups.size(), "{} buffers for a plan of {} groups",
                  buffers_.size(), plan.groups.size());
   for (std::size_t g = 0; g < buffers_.size(); ++g) {
     check_buffer(dispatch_, g, buffers_[g], buffers_[g].dtype);
-    PACELINE_CHECK(carriage_->reaches(plan.groups[g].path),
+    PACELINE_CHECK(transport_->reaches(plan.groups[g].path),
                    "plan {} sends to servers, and there are none: plan for all_to_all", plan.name);
   }
   const bool encodes =
       std::ranges::any_of(coded_, [](const Coded& each) { return each.averaging != nullptr; });
-  if (encodes || carriage_->lanes() > 1) sender_ = std::thread([this] { send_messages(); });
+  if (encodes || transport_->lanes() > 1) sender_ = std::thread([this] { send_messages(); });
 }
 
 std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch,
@@ -108,7 +108,7 @@ std::size_t GradientPath::Cast::elements(bool whole) const {
 }
 
 GradientPath::~GradientPath() {
-  if (starts_at_once()) return;  // its carriage ends the operations, which tell nobody
+  if (starts_at_once()) return;  // its transport ends the operations, which tell nobody
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -116,7 +116,7 @@ GradientPath::~GradientPath() {
   changed_.notify_all();
   {
     const std::lock_guard lock(call_mutex_);
-    carriage_.reset();  // operations in flight fail; no thread waits for them any more
+    transport_.reset();  // operations in flight fail; no thread waits for them any more
   }
   sender_.join();
   std::unique_lock lock(mutex_);
@@ -179,7 +179,7 @@ void GradientPath::start_ready_messages() {
   };
   while (const auto message = next()) {
     const auto m = static_cast<std::size_t>(*message);
-    works_[m] = carriage_->start(0, path_of(*message), mean_of(elements_of(*message)));
+    works_[m] = transport_->start(0, path_of(*message), mean_of(elements_of(*message)));
   }
 }
 
@@ -223,7 +223,7 @@ void GradientPath::finish() {
 }
 
 double GradientPath::seconds_under_way() {
-  if (starts_at_once()) return carriage_->seconds_in_flight();
+  if (starts_at_once()) return transport_->seconds_in_flight();
   const std::lock_guard lock(mutex_);
   const auto open = begun_ > 0 ? Clock::now() - busy_since_ : Clock::duration{};
   return std::chrono::duration<double>(busy_ + open).count();
@@ -318,8 +318,8 @@ std::optional<Work> GradientPath::started(int message, const compress::Exchange&
   std::optional<Work> work;
   {
     const std::lock_guard lock(call_mutex_);
-    if (carriage_)
-      work = carriage_->start(static_cast<int>(lane_of(message)), path_of(message), exchange);
+    if (transport_)
+      work = transport_->start(static_cast<int>(lane_of(message)), path_of(message), exchange);
   }
   const std::lock_guard lock(mutex_);
   if (work) ++under_way_;

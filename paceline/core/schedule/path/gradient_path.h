@@ -3,7 +3,7 @@
 // of gradients alone.
 //
 // Messages start in the plan's order, which is the same on all ranks
-// (docs/decisions/0018-one-order-for-all-ranks.md). Where the carriage has several lanes or
+// (docs/decisions/0018-one-order-for-all-ranks.md). Where the transport has several lanes or
 // something is encoded, a thread of the path starts them, so that the next one begins while the
 // last one ends. Plain messages in one lane need none: the call that makes a message ready starts
 // it.
@@ -44,12 +44,12 @@ class GradientPath {
     bool gathers = false;  // some exchanges were not all_reduces
   };
 
-  // All ranks give the same model, plan and kind of carriage. The gradients of the plan's group g
+  // All ranks give the same model, plan and kind of transport. The gradients of the plan's group g
   // have one floating type, which is f32 if the group is encoded, and lie in groups[g], in send
   // order; the mean over the ranks replaces them there. The buffers must outlive this. `seed` is
   // that of the codecs' random numbers, the same on all ranks. THROWS Error (misuse): the plan does
   // not fit the model or the buffers, or needs servers or codecs that are not there.
-  GradientPath(std::unique_ptr<MessageTransport> carriage, const Model& model,
+  GradientPath(std::unique_ptr<MessageTransport> transport, const Model& model,
                const MessagePlan& plan, std::vector<Buffer> groups, std::uint64_t seed = 0);
   // Destroying it in the middle of a step makes all ranks fail: end the step first.
   ~GradientPath();
@@ -169,8 +169,8 @@ class GradientPath {
   Dispatch dispatch_;
   std::vector<Buffer> buffers_;
 
-  std::mutex call_mutex_;  // guards the carriage's calls and its end
-  std::unique_ptr<MessageTransport> carriage_;
+  std::mutex call_mutex_;  // guards the transport's calls and its end
+  std::unique_ptr<MessageTransport> transport_;
 
   const MessageContext place_;
   std::vector<Coded> coded_;                      // one for each message

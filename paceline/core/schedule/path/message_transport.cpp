@@ -53,7 +53,7 @@ class InLanes final : public MessageTransport {
 // Each lane has an order of its own on the servers, as among the ranks.
 class OnServers final : public MessageTransport {
  public:
-  OnServers(Job& job, Communicator& group, int lanes) : others_(carriage_in_lanes(group, lanes)) {
+  OnServers(Job& job, Communicator& group, int lanes) : others_(transport_in_lanes(group, lanes)) {
     for (int lane = 0; lane < lanes; ++lane) servers_.emplace_back(job);
   }
 
@@ -78,11 +78,11 @@ class OnServers final : public MessageTransport {
 
 }  // namespace
 
-std::unique_ptr<MessageTransport> carriage_in_lanes(Communicator& group, int lanes) {
+std::unique_ptr<MessageTransport> transport_in_lanes(Communicator& group, int lanes) {
   return std::make_unique<InLanes>(group, lanes);
 }
 
-std::unique_ptr<MessageTransport> carriage_on_servers(Job& job, Communicator& group, int lanes) {
+std::unique_ptr<MessageTransport> transport_on_servers(Job& job, Communicator& group, int lanes) {
   PACELINE_CHECK(
       group.size() == job.world_size() && group.rank() == job.rank(),
       "servers sum what all {} workers of the job push, and the group has {} ranks: give "

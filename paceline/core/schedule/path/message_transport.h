@@ -33,13 +33,13 @@ class MessageTransport {
 
 // Each lane is a group of its own, split from `group`. Collective. THROWS Error as split() does.
 inline constexpr int kLanes = 8;
-std::unique_ptr<MessageTransport> carriage_in_lanes(Communicator& group, int lanes = kLanes);
+std::unique_ptr<MessageTransport> transport_in_lanes(Communicator& group, int lanes = kLanes);
 
 // It reaches both paths: on Path::server the job's servers form the sums (push_pull.h), with the
 // bits of the group's; whatever else an averaging exchanges, and all else, travels in lanes.
 // Collective. THROWS Error (misuse): the job has no servers, or `group` has not all of its ranks in
 // their order.
-std::unique_ptr<MessageTransport> carriage_on_servers(Job& job, Communicator& group,
-                                                      int lanes = kLanes);
+std::unique_ptr<MessageTransport> transport_on_servers(Job& job, Communicator& group,
+                                                       int lanes = kLanes);
 
 }  // namespace paceline::schedule

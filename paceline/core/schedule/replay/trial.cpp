@@ -88,8 +88,8 @@ TrialRun Trial::run(const MessagePlan& plan, int steps,
   const TraceScope scope(trace_, TraceLane::training,
                          fmt::format("{}, {}", model_.name, plan.name));
   {
-    GradientPath path(with_servers_ == nullptr ? carriage_in_lanes(group_)
-                                               : carriage_on_servers(*with_servers_, group_),
+    GradientPath path(with_servers_ == nullptr ? transport_in_lanes(group_)
+                                               : transport_on_servers(*with_servers_, group_),
                       model_, plan, groups_of(plan));
     Replay replay(model_, path, trace_, kernel_);
     group_.barrier().wait();

@@ -294,7 +294,7 @@ template <typename State>
 void ReplicaChain<State>::send(int to, Packet packet) {
   packet.range = range_;
   packet.generation = chain_.generation;
-  actions_.emplace_back(machine::Send{to, encode_chain_packet(packet)});
+  actions_.emplace_back(machine::Send{to, encode(packet)});
 }
 
 }  // namespace paceline::server

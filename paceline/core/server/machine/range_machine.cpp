@@ -428,7 +428,7 @@ Actions RangeMachine::settle(Time now) {
     let_quiesce(now);
     check_numbers();
   }
-  for (machine::Action& action : chain_.flow()) actions_.push_back(std::move(action));
+  append(actions_, chain_.flow());
   if (!may_answer_ || may_answer_(now)) {
     if (chain_.is_head()) answer_members();
     if (chain_.is_tail() && chain_.is_ready() && !failure_) answer_pulls();

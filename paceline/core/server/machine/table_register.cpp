@@ -145,8 +145,7 @@ Actions TableRegister::opened(Bytes bytes) {
       actions.emplace_back(machine::Send{worker, answer});
   const auto spec = coming_.extract(number);
   if (spec.empty()) return actions;
-  const Actions more = tell_late(tables_[number] = word_of(number, spec.mapped()));
-  actions.insert(actions.end(), more.begin(), more.end());
+  append(actions, tell_late(tables_[number] = word_of(number, spec.mapped())));
   return actions;
 }
 

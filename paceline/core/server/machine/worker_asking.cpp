@@ -23,20 +23,18 @@ std::string undone(const Packet& missing) {
 }  // namespace
 
 machine::Actions WorkerMachine::ask() {
-  ++question_;
+  servers_.begin_question();
   for (std::size_t range = 0; range < sides_.size(); ++range) {
-    Side& side = sides_[range];
-    side.missing.reset();
-    side.is_asked = is_owed(side);
+    const Side& side = sides_[range];
     const bool needs_own = !shape_.pacing.worker_updates;
-    if (side.is_asked)
+    if (servers_.asks(range, is_owed(side)))
       send(range, {.kind = PacketKind::ask,
-                   .flags = question_,
+                   .flags = servers_.question(),
                    .sequence = needs_own ? side.pushes : 0,
                    .clock = is_quiescing_ ? kAnyClock : side.awaits_row.value_or(kAnyClock),
                    .count = side.was_assigned ? 1 + side.answered : 0});
   }
-  return take();
+  return servers_.take();
 }
 
 bool WorkerMachine::is_owed(const Side& side) const {
@@ -44,34 +42,19 @@ bool WorkerMachine::is_owed(const Side& side) const {
          side.joining != Joining::no;
 }
 
-bool WorkerMachine::has_heard() const {
-  return std::ranges::none_of(
-      sides_, [](const Side& side) { return side.is_asked && !side.missing.has_value(); });
-}
-
 coordination::Awaited WorkerMachine::awaited() const {
   coordination::Awaited awaited;
   for (std::size_t range = 0; range < sides_.size(); ++range) {
-    const Side& side = sides_[range];
-    if (!side.is_asked || !is_owed(side)) continue;
     // If rounds go by the first range, others wait until this worker tells them of one.
     const bool is_untold = shape_.pacing.rounds && range > 0 && sides_.front().awaits_row;
-    if (is_untold && side.missing && side.missing->members.empty()) continue;
-    const std::vector<int>& servers = chain(range).servers;
-    const int first = servers.empty() ? shape_.server_of(range) : servers.front();
-    const int last = servers.empty() ? first : servers.back();
-    if (!side.missing) awaited.is_silent(first);
-    else if (side.missing->members.empty() && last != first) awaited.is_silent(last);
-    else if (side.missing->members.empty()) awaited.answers(first);
-    else
-      for (const int member : side.missing->members) awaited.lacks(member, undone(*side.missing));
+    if (is_owed(sides_[range]) && !(is_untold && servers_.waits_for_nobody(range)))
+      servers_.tell_awaited(range, awaited);
   }
   return awaited;
 }
 
-// An answer to an older question says nothing about now.
-void WorkerMachine::note_missing(Side& side, Packet packet) const {
-  if (side.is_asked && packet.flags == question_) side.missing = std::move(packet);
+void WorkerMachine::note_missing(std::size_t range, const Packet& packet) {
+  servers_.note_missing(range, packet.flags, packet.members, undone(packet));
 }
 
 }  // namespace paceline::server

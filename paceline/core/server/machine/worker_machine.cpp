@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <set>
 #include <utility>
 
 #include "paceline/core/base/check.h"
@@ -16,41 +14,27 @@ using machine::Actions;
 using machine::Message;
 using machine::Time;
 
-namespace {
-
-// A server that does not take a packet has not heard of the newest chain yet, or this worker.
-constexpr std::chrono::milliseconds kAfterMoved(10);
-
-}  // namespace
-
 WorkerMachine::WorkerMachine(const TableShape& shape, int member, const WorkerOptions& options,
                              std::uint32_t timer)
     : shape_(shape),
-      member_(member),
-      options_(options),
-      timer_(timer),
-      chains_(shape.chains()),
+      is_newcomer_(options.is_newcomer),
+      servers_(shape, shape.ranges.size(), member,
+               {fmt::format("table '{}'", shape.spec.name), "range", options.resend_after, timer}),
       sides_(shape.ranges.size()),
       values_(shape.spec.elements * shape.element_bytes()),
       may_push_(!options.is_newcomer) {}
 
 // --- what the worker does ------------------------------------------------------------------------
 
-Actions WorkerMachine::take() {
-  Actions actions;
-  actions.swap(actions_);
-  return actions;
-}
-
 Actions WorkerMachine::start(Time now) {
-  if (may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
-  if (!options_.is_newcomer) return take();
+  servers_.start(now);
+  if (!is_newcomer_) return servers_.take();
   to_join_ = sides_.size();
   for (std::size_t range = 0; range < sides_.size(); ++range) {
     sides_[range].joining = Joining::asks;
     tell_join(range);
   }
-  return take();
+  return servers_.take();
 }
 
 Actions WorkerMachine::assign(Bytes values, const RuleState& state) {
@@ -71,9 +55,9 @@ Actions WorkerMachine::assign(Bytes values, const RuleState& state) {
       packet.clock = state.steps;
     }
     sides_[range].assigning = encode(packet, pieces);
-    send_to_head(range, *sides_[range].assigning);
+    servers_.send_to_first(range, *sides_[range].assigning);
   }
-  return take();
+  return servers_.take();
 }
 
 bool WorkerMachine::can_push() const {
@@ -102,12 +86,12 @@ Actions WorkerMachine::push(Bytes values, double weight, const std::vector<doubl
     if (shape_.pacing.worker_updates)
       side.differences.emplace_back(packet.sequence, shape_.gathered(range, values));
     if (!forgets()) side.unanswered.emplace(side.pushes, message);
-    send_to_head(range, std::move(message));
+    servers_.send_to_first(range, std::move(message));
   }
   has_pushed_ = true;
   may_push_ = !shape_.pacing.reads_between_pushes();
   if (!shape_.pacing.skips_steps()) ++clock_;
-  return take();
+  return servers_.take();
 }
 
 Actions WorkerMachine::pull() {
@@ -121,7 +105,7 @@ Actions WorkerMachine::pull() {
     sides_[range].awaits_row = least_clock();
     ask(range);
   }
-  return take();
+  return servers_.take();
 }
 
 Actions WorkerMachine::leave() {
@@ -133,7 +117,7 @@ Actions WorkerMachine::leave() {
     side.awake.reset();
     send(range, {.kind = PacketKind::leave, .sequence = side.pushes});
   }
-  return take();
+  return servers_.take();
 }
 
 std::uint64_t WorkerMachine::answered() const {
@@ -152,14 +136,9 @@ std::uint64_t WorkerMachine::dropped() const {
 
 // --- machine -------------------------------------------------------------------------------------
 
-// A row of a server that has left the chain since shows what was committed there.
-bool WorkerMachine::is_of_server(int from, std::size_t range) const {
-  return shape_.spec.replicas > 1 ? from != member_ : from == shape_.server_of(range);
-}
-
 Actions WorkerMachine::on_packet(int from, Packet packet, Time now) {
   const std::size_t range = packet.range;
-  if (!is_of_server(from, range)) return {};
+  if (!servers_.may_tell(from, range)) return {};
   Side& side = sides_[range];
   heard_ += packet.kind != PacketKind::missing && packet.kind != PacketKind::moved;
   switch (packet.kind) {
@@ -173,82 +152,40 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time now) {
     case PacketKind::quiet: became_quiet(range, packet); break;
     case PacketKind::left:
       side.unanswered.clear();
-      if (std::exchange(side.is_leaving, false) && --to_leave_ == 0) tell_done();
+      if (std::exchange(side.is_leaving, false) && --to_leave_ == 0)
+        servers_.tell_done(encode(Packet{.kind = PacketKind::done}));
       break;
-    case PacketKind::missing: note_missing(side, std::move(packet)); break;
+    case PacketKind::missing: note_missing(range, packet); break;
     case PacketKind::failed:
-      if (!failure_)
-        failure_ = Failure{packet.flags == Packet::kIsLost ? Fault::peer_lost : Fault::mismatch,
-                           packet.text,
-                           {from}};
+      servers_.fail({packet.flags == Packet::kIsLost ? Fault::peer_lost : Fault::mismatch,
+                     packet.text,
+                     {from}});
       break;
-    case PacketKind::moved:
-      side.was_moved = true;
-      if (!may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + kAfterMoved});
-      break;
+    case PacketKind::moved: servers_.note_moved(range, now); break;
     default: break;  // not for a worker
   }
-  return take();
+  return servers_.take();
 }
 
 Actions WorkerMachine::on_timer(Time now) {
-  for (std::size_t range = 0; range < sides_.size(); ++range)
-    if (std::exchange(sides_[range].was_moved, false) || may_lose_messages()) send_again(range);
-  if (may_lose_messages() && is_done_) tell_done();
-  if (may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
-  return take();
+  for (const std::size_t range : servers_.begin_timer()) send_again(range);
+  servers_.end_timer(now);
+  return servers_.take();
 }
 
 void WorkerMachine::send_again(std::size_t range) {
   const Side& side = sides_[range];
   if (side.joining != Joining::no) tell_join(range);
-  if (side.assigning) send_to_head(range, *side.assigning);
+  if (side.assigning) servers_.send_to_first(range, *side.assigning);
   if (side.awake) send(range, {.kind = PacketKind::awake, .flags = *side.awake});
-  for (const auto& [number, message] : side.unanswered) send_to_head(range, message);
+  for (const auto& [number, message] : side.unanswered) servers_.send_to_first(range, message);
   if (side.awaits_row) ask(range);
   if (side.is_leaving) send(range, {.kind = PacketKind::leave, .sequence = side.pushes});
 }
 
-// Servers that come later hear of it from these.
-void WorkerMachine::tell_done() {
-  is_done_ = true;
-  if (shape_.spec.replicas == 1) return;
-  std::set<int> servers;
-  for (const Chain& one : chains_) servers.insert(one.servers.begin(), one.servers.end());
-  for (const int server : servers)
-    actions_.emplace_back(machine::Send{server, encode(Packet{.kind = PacketKind::done})});
-}
-
 Actions WorkerMachine::configure(const std::vector<Chain>& chains) {
-  for (std::size_t i = 0; i < std::min(chains.size(), chains_.size()); ++i) {
-    if (chains[i].generation <= chains_[i].generation) continue;
-    const bool is_same = chains_[i].servers == chains[i].servers;
-    chains_[i] = chains[i];
-    for (std::size_t range = 0; range < sides_.size() && !is_same; ++range)
-      if (shape_.chain_of(range) == i) chains_[i].servers.empty() ? lose(range) : send_again(range);
-  }
-  return take();
-}
-
-void WorkerMachine::lose(std::size_t range) {
-  if (failure_) return;
-  const int first = shape_.server_of(range);
-  failure_ = Failure{Fault::peer_lost,
-                     fmt::format("all {} servers that kept range {} of table '{}' have ended; "
-                                 "the first of them was member {}",
-                                 shape_.spec.replicas, range, shape_.spec.name, first),
-                     {first}};
-}
-
-Actions WorkerMachine::on_lost(int peer) {
-  if (shape_.spec.replicas > 1) return {};  // the chains tell
-  if (!failure_ && std::ranges::find(shape_.members.servers, peer) != shape_.members.servers.end())
-    failure_ = Failure{Fault::peer_lost,
-                       fmt::format("member {}, a server of table '{}', has ended while worker {} "
-                                   "uses the table",
-                                   peer, shape_.spec.name, member_),
-                       {peer}};
-  return {};
+  for (const std::size_t range : servers_.configure(chains)) send_again(range);
+  return servers_.take();
 }
 
 void WorkerMachine::answer(std::size_t range, const Packet& packet) {
@@ -334,12 +271,7 @@ std::int64_t WorkerMachine::least_clock() const {
 
 void WorkerMachine::send(std::size_t range, Packet packet) {
   packet.range = static_cast<std::uint32_t>(range);
-  send_to_head(range, encode(packet));
-}
-
-void WorkerMachine::send_to_head(std::size_t range, Message message) {
-  if (!chain(range).servers.empty())
-    actions_.emplace_back(machine::Send{chain(range).servers.front(), std::move(message)});
+  servers_.send_to_first(range, encode(packet));
 }
 
 // A rule cannot be undone or foreseen, so where the server steps, a row must hold all own pushes
@@ -355,13 +287,12 @@ void WorkerMachine::ask(std::size_t range) {
                 .sequence = needs_own ? side.pushes : 0,
                 .clock = *side.awaits_row,
                 .rounds = range == 0 || is_quiescing_ ? std::vector<Round>() : rounds_};
-  const Chain& servers = chain(range);
-  if (servers.servers.empty()) return;
+  const std::vector<int>& servers = servers_.of(range);
+  if (servers.empty()) return;
   const bool is_for_head = is_quiescing_ || shape_.pacing.pulls_at_both_ends();
-  const int head = servers.servers.front(), tail = servers.servers.back();
-  if (is_for_head) actions_.emplace_back(machine::Send{head, encode(packet)});
-  if (!is_quiescing_ && (!is_for_head || head != tail))
-    actions_.emplace_back(machine::Send{tail, encode(packet)});
+  const int head = servers.front(), tail = servers.back();
+  if (is_for_head) servers_.send(head, encode(packet));
+  if (!is_quiescing_ && (!is_for_head || head != tail)) servers_.send(tail, encode(packet));
 }
 
 void WorkerMachine::tell_join(std::size_t range) {

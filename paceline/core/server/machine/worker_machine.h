@@ -22,6 +22,7 @@
 
 #include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/server/control/part_servers.h"
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/wire/packet.h"
 
@@ -56,7 +57,7 @@ class WorkerMachine {
   // Asks each range that owes this worker something whom it waits for. Where messages may be lost,
   // so may the answers.
   machine::Actions ask();
-  bool has_heard() const;                            // all that were asked have answered
+  bool has_heard() const { return servers_.have_answered(); }  // all that were asked
   coordination::Awaited awaited() const;             // as they said, where they still owe it
   std::uint64_t movement() const { return heard_; }  // grows when a range has given something
 
@@ -86,13 +87,13 @@ class WorkerMachine {
   // The clock of each row of the last pull, by range.
   std::vector<std::int64_t> row_clocks() const;
   std::uint64_t dropped() const;  // pushes that were dropped, the most of a range
-  const std::optional<Failure>& failure() const { return failure_; }
+  const std::optional<Failure>& failure() const { return servers_.failure(); }
 
   // --- machine ---
 
   machine::Actions on_packet(int from, Packet packet, machine::Time now);
   machine::Actions on_timer(machine::Time now);
-  machine::Actions on_lost(int peer);
+  void on_lost(int peer) { servers_.on_lost(peer); }
 
  private:
   enum class Joining : std::uint8_t { no, asks, tells };
@@ -107,23 +108,15 @@ class WorkerMachine {
     std::int64_t row_clock = 0;
     std::uint64_t row_version = 0;       // that it has read
     std::optional<std::uint32_t> awake;  // the last quiesce, until the range has gone on
-    bool was_moved = false;              // a server did not take what it was sent
     Joining joining = Joining::no;
     std::optional<machine::Message> assigning;
     bool is_leaving = false;
-    bool is_asked = false;          // by the last question
-    std::optional<Packet> missing;  // its answer
   };
 
   bool is_owed(const Side& side) const;
-  void note_missing(Side& side, Packet packet) const;
+  void note_missing(std::size_t range, const Packet& packet);
   void send(std::size_t range, Packet packet);
-  void send_to_head(std::size_t range, machine::Message message);
   void send_again(std::size_t range);
-  void tell_done();
-  const Chain& chain(std::size_t range) const { return chains_[shape_.chain_of(range)]; }
-  bool is_of_server(int from, std::size_t range) const;
-  void lose(std::size_t range);
   void ask(std::size_t range);
   void tell_join(std::size_t range);
   void answer(std::size_t range, const Packet& packet);
@@ -135,32 +128,25 @@ class WorkerMachine {
   void tell_rounds(const std::vector<Round>& rounds);
   void end_pull();
   std::int64_t least_clock() const;
-  bool may_lose_messages() const { return options_.resend_after.count() > 0; }
-  bool forgets() const { return !may_lose_messages() && shape_.spec.replicas == 1; }
-  machine::Actions take();
+  bool forgets() const { return !servers_.may_lose_messages() && !servers_.are_replicated(); }
 
   const TableShape& shape_;
-  const int member_;
-  const WorkerOptions options_;
-  const std::uint32_t timer_;
-  std::vector<Chain> chains_;
+  const bool is_newcomer_;
+  PartServers servers_;
   std::vector<Side> sides_;  // by range
   std::vector<std::byte> values_;
   std::int64_t clock_ = 0;
   bool has_pushed_ = false;  // at this clock
   bool may_push_ = true;     // it has read what this clock needs
   bool is_pulling_ = false;
-  bool is_quiescing_ = false;              // its pull waits until all are
-  bool is_done_ = false;                   // it has left all ranges
-  std::vector<Round> rounds_;              // of the first range, as the present pull has told
-  std::uint32_t pull_ = 0, question_ = 0;  // numbers
+  bool is_quiescing_ = false;  // its pull waits until all are
+  std::vector<Round> rounds_;  // of the first range, as the present pull has told
+  std::uint32_t pull_ = 0;     // its number
   std::size_t rows_missing_ = 0, to_join_ = 0, to_assign_ = 0, to_leave_ = 0;  // ranges
   std::uint64_t heard_ = 0;                                                    // packets
   RuleState state_;
   RowFacts facts_;
   std::map<std::uint64_t, std::uint64_t> staleness_;
-  std::optional<Failure> failure_;
-  machine::Actions actions_;  // of the present event
 };
 
 }  // namespace paceline::server

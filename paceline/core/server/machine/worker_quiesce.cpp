@@ -21,7 +21,7 @@ Actions WorkerMachine::quiesce() {
     sides_[range].awaits_row = kAnyClock;
     ask(range);
   }
-  return take();
+  return servers_.take();
 }
 
 // All pushes are in these values, and all ranges have come to the same clock.

@@ -2,16 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
-#include "paceline/core/transport/frame/wire.h"
-
 namespace paceline::server {
 namespace {
 
-constexpr std::size_t kLongestSparseWord = 4096;
-
-std::vector<std::pair<std::string, std::string>> settings_of(const SparseTableSpec& spec) {
+SpecSettings settings_of(const SparseTableSpec& spec) {
   return {{"name", "'" + spec.name + "'"},
           {"width", std::to_string(spec.width)},
           {"dtype", std::string(name_of(spec.dtype))},
@@ -48,23 +42,21 @@ std::vector<std::byte> encode(const SparseTableSpec& spec) {
 Result<SparseTableSpec> parse_sparse_table_spec(Bytes bytes) {
   transport::WireReader reader(bytes);
   SparseTableSpec spec;
-  spec.name = reader.text(kLongestSparseWord);
+  spec.name = reader.text(kLongestWord);
   spec.width = reader.integer<std::uint64_t>();
-  const auto dtype = reader.integer<std::uint8_t>();
-  spec.synchrony = reader.text(kLongestSparseWord);
-  spec.rule = reader.text(kLongestSparseWord);
+  const auto dtype = read_dtype(reader);
+  spec.synchrony = reader.text(kLongestWord);
+  spec.rule = reader.text(kLongestWord);
   spec.seed = reader.integer<std::uint64_t>();
   spec.spread = reader.real();
   spec.replicas = reader.integer<std::int32_t>();
   spec.admit_after = reader.integer<std::int32_t>();
   spec.evict_after = reader.integer<std::int64_t>();
-  for (const Dtype known : {Dtype::f32, Dtype::f64}) {
-    if (dtype != static_cast<std::uint8_t>(known)) continue;
-    spec.dtype = known;
-    if (reader.ok_and_empty()) return spec;
-  }
-  return Failure{
-      Fault::io, "a malformed declaration of a sparse table: a bug, please report it", {}};
+  if (!dtype || !reader.ok_and_empty())
+    return Failure{
+        Fault::io, "a malformed declaration of a sparse table: a bug, please report it", {}};
+  spec.dtype = *dtype;
+  return spec;
 }
 
 std::optional<SpecDifference> first_difference(const AnyTableSpec& one, const AnyTableSpec& other) {
@@ -76,12 +68,8 @@ std::optional<SpecDifference> first_difference(const AnyTableSpec& one, const An
   }
   if (const auto* const dense = std::get_if<TableSpec>(&one))
     return first_difference(*dense, std::get<TableSpec>(other));
-  const auto left = settings_of(std::get<SparseTableSpec>(one)),
-             right = settings_of(std::get<SparseTableSpec>(other));
-  for (std::size_t i = 0; i < left.size(); ++i)
-    if (left[i].second != right[i].second)
-      return SpecDifference{left[i].first, left[i].second, right[i].second};
-  return std::nullopt;
+  return first_difference(settings_of(std::get<SparseTableSpec>(one)),
+                          settings_of(std::get<SparseTableSpec>(other)));
 }
 
 }  // namespace paceline::server

@@ -148,7 +148,6 @@ SharedIds ShareMachine::ids_of(int from, const SparsePacket& packet) {
     return packet.ids;
   }
   if (SharedIds known = lists.find(packet.key())) return known;
-  ++unknown_;
   send(from, {.kind = SparseKind::unknown,
               .flags = packet.kind == SparseKind::push ? 1u : 0u,
               .number = packet.number});
@@ -429,7 +428,7 @@ Actions ShareMachine::settle(Time now) {
     close_steps();
     let_rest();
   }
-  for (machine::Action& action : chain_.flow()) actions_.push_back(std::move(action));
+  append(actions_, chain_.flow());
   note_committed();
   if (!may_answer_ || may_answer_(now)) {
     if (chain_.is_head()) answer_members();

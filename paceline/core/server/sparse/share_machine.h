@@ -68,8 +68,7 @@ class ShareMachine {
   // The most pushes and pulls that it has held of one worker, and the most steps open at a time.
   std::size_t most_held() const { return most_held_; }
   std::size_t most_open_steps() const { return most_open_; }
-  std::uint64_t unknown_lists() const { return unknown_; }  // that it has asked for
-  void forget_lists() { lists_.clear(); }                   // as one that has lost them: for tests
+  void forget_lists() { lists_.clear(); }  // as one that has lost them: for tests
 
  private:
   struct Pull {
@@ -168,7 +167,6 @@ class ShareMachine {
   bool is_lost_ = false;  // its servers have ended: that is the failure
   std::size_t most_held_ = 0, most_open_ = 0;
   std::int64_t pushes_ = 0;
-  std::uint64_t unknown_ = 0;
   machine::Actions actions_;  // of the present event
 };
 

@@ -9,11 +9,6 @@
 namespace paceline::server {
 namespace {
 
-std::uint64_t mix_characters(std::uint64_t sum, std::string_view text) {
-  for (const char one : text) sum = mix(sum, static_cast<unsigned char>(one));
-  return mix(sum, text.size());
-}
-
 std::string complaint(const SparseTableSpec& spec, const TableMembers& members) {
   if (spec.width == 0 || spec.width > kMostWidth)
     return fmt::format("its rows have {} elements: give them 1 to {}", spec.width, kMostWidth);
@@ -55,18 +50,13 @@ void begin_elements(std::uint64_t root, std::size_t width, double spread, std::b
 }  // namespace
 
 std::uint64_t SparseShape::fingerprint() const {
-  std::uint64_t sum = mix_characters(0x737061727365, spec.name);
+  std::uint64_t sum = mix_text(0x737061727365, spec.name);
   sum = mix(mix(mix(sum, spec.width), static_cast<std::uint64_t>(spec.dtype)), spec.seed);
-  sum = mix_characters(mix_characters(sum, spec.synchrony), rule.text());
+  sum = mix_text(mix_text(sum, spec.synchrony), rule.text());
   sum = mix(sum, std::bit_cast<std::uint64_t>(spec.spread));
   sum = mix(sum, static_cast<std::uint64_t>(spec.replicas));
   sum = mix(sum, static_cast<std::uint64_t>(spec.admit_after));
-  sum = mix(sum, static_cast<std::uint64_t>(spec.evict_after));
-  for (const auto* list : {&members.workers, &members.servers}) {
-    sum = mix(sum, list->size());
-    for (const int member : *list) sum = mix(sum, static_cast<std::uint64_t>(member));
-  }
-  return sum;
+  return members.mixed_into(mix(sum, static_cast<std::uint64_t>(spec.evict_after)));
 }
 
 Result<SparseShape> shape_of(const SparseTableSpec& spec, const TableMembers& members) {
@@ -86,7 +76,7 @@ Result<SparseShape> shape_of(const SparseTableSpec& spec, const TableMembers& me
                      *std::move(rule),
                      std::move(settings),
                      pacing,
-                     mix_characters(mix(0x726f7773, spec.seed), spec.name)};
+                     mix_text(mix(0x726f7773, spec.seed), spec.name)};
 }
 
 void begin_row(const SparseShape& shape, std::uint64_t id, std::byte* values) {

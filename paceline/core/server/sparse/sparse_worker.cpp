@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "paceline/core/base/check.h"
@@ -16,9 +14,6 @@ using machine::Actions;
 using machine::Time;
 
 namespace {
-
-// A server that does not take a packet has not heard of the newest chain yet, or this worker.
-constexpr std::chrono::milliseconds kAfterMovedAway(10);
 
 // Names the thing that those have not done for whom a share waits.
 std::string undone_at(std::int64_t clock) {
@@ -32,28 +27,21 @@ std::string undone_at(std::int64_t clock) {
 SparseWorker::SparseWorker(const SparseShape& shape, int member, const SparseWorkerOptions& options,
                            std::uint32_t timer)
     : shape_(shape),
-      member_(member),
-      options_(options),
-      timer_(timer),
-      chains_(shape.chains()),
+      servers_(shape, shape.servers(), member,
+               {fmt::format("sparse table '{}'", shape.spec.name), "share", options.resend_after,
+                timer}),
       sides_(shape.servers()) {}
 
 // --- what the worker does ------------------------------------------------------------------------
 
-Actions SparseWorker::take() {
-  Actions actions;
-  actions.swap(actions_);
-  return actions;
-}
-
 Actions SparseWorker::start(Time now) {
-  if (may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
+  servers_.start(now);
   to_begin_ = sides_.size();
   for (std::size_t share = 0; share < sides_.size(); ++share) {
     sides_[share].is_beginning = true;
     send(share, {.kind = SparseKind::begin, .sequence = shape_.fingerprint()});
   }
-  return take();
+  return servers_.take();
 }
 
 Actions SparseWorker::pull(SharedPlan plan, bool ahead) {
@@ -67,7 +55,7 @@ Actions SparseWorker::pull(SharedPlan plan, bool ahead) {
   pull.own = pushes_ + (ahead ? 1 : 0);
   pull.rows.resize(sides_.size());
   for (std::size_t share = 0; share < sides_.size(); ++share) send_pull(share, last_pull_, false);
-  return take();
+  return servers_.take();
 }
 
 bool SparseWorker::may_push() const {
@@ -92,11 +80,11 @@ Actions SparseWorker::push(SharedPlan plan, std::vector<std::vector<std::byte>> 
     send_push(share, pushes_, false);
   }
   ++clock_;
-  return take();
+  return servers_.take();
 }
 
-Actions SparseWorker::rest() {
-  PACELINE_CHECK(has_begun() && has_rested(), "sparse table '{}' rests twice at a time",
+Actions SparseWorker::quiesce() {
+  PACELINE_CHECK(has_begun() && has_quiesced(), "sparse table '{}' is quiesced twice at a time",
                  shape_.spec.name);
   ++rest_;
   to_rest_ = sides_.size();
@@ -104,7 +92,7 @@ Actions SparseWorker::rest() {
     sides_[share].is_resting = true;
     send(share, {.kind = SparseKind::rest, .number = rest_, .sequence = pushes_});
   }
-  return take();
+  return servers_.take();
 }
 
 Actions SparseWorker::leave() {
@@ -114,7 +102,7 @@ Actions SparseWorker::leave() {
     sides_[share].is_leaving = true;
     send(share, {.kind = SparseKind::leave, .sequence = pushes_});
   }
-  return take();
+  return servers_.take();
 }
 
 Actions SparseWorker::exchange(SparsePacket packet) {
@@ -123,7 +111,7 @@ Actions SparseWorker::exchange(SparsePacket packet) {
   packet.number = ++exchange_;
   exchanging_ = {packet.share, packet.kind == SparseKind::fetch, encode(packet)};
   send_exchange();
-  return take();
+  return servers_.take();
 }
 
 std::uint64_t SparseWorker::answered() const {
@@ -157,14 +145,9 @@ SparseWorker::Stored SparseWorker::stored() const {
 
 // --- machine -------------------------------------------------------------------------------------
 
-// A server that has left the chain since told nothing that was not committed.
-bool SparseWorker::is_of_server(int from, std::size_t share) const {
-  return shape_.spec.replicas > 1 ? from != member_ : from == shape_.members.servers[share];
-}
-
 Actions SparseWorker::on_packet(int from, const SparsePacket& packet, Time now) {
   const std::size_t share = packet.share;
-  if (!is_of_server(from, share)) return {};
+  if (!servers_.may_tell(from, share)) return {};
   Side& side = sides_[share];
   heard_ += packet.kind != SparseKind::missing && packet.kind != SparseKind::moved;
   switch (packet.kind) {
@@ -184,77 +167,32 @@ Actions SparseWorker::on_packet(int from, const SparsePacket& packet, Time now) 
     case SparseKind::stored: exchanged(share, packet); break;
     case SparseKind::left:
       side.pushes.clear();
-      if (std::exchange(side.is_leaving, false) && --to_leave_ == 0) tell_done();
+      if (std::exchange(side.is_leaving, false) && --to_leave_ == 0)
+        servers_.tell_done(encode(SparsePacket{.kind = SparseKind::done}));
       break;
     case SparseKind::missing:
-      if (side.is_asked && packet.number == question_) side.missing = packet;
+      servers_.note_missing(share, packet.number, packet.members, undone_at(packet.clock));
       break;
     case SparseKind::failed:
-      if (!failure_)
-        failure_ =
-            Failure{packet.flags == SparsePacket::kIsLost ? Fault::peer_lost : Fault::mismatch,
-                    packet.text,
-                    {from}};
+      servers_.fail({packet.flags == SparsePacket::kIsLost ? Fault::peer_lost : Fault::mismatch,
+                     packet.text,
+                     {from}});
       break;
-    case SparseKind::moved: note_moved(side, now); break;
+    case SparseKind::moved: servers_.note_moved(share, now); break;
     default: break;  // not for a worker
   }
-  return take();
-}
-
-void SparseWorker::note_moved(Side& side, Time now) {
-  side.was_moved = true;
-  if (!may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + kAfterMovedAway});
+  return servers_.take();
 }
 
 Actions SparseWorker::on_timer(Time now) {
-  for (std::size_t share = 0; share < sides_.size(); ++share)
-    if (std::exchange(sides_[share].was_moved, false) || may_lose_messages()) send_again(share);
-  if (may_lose_messages() && is_done_) tell_done();
-  if (may_lose_messages()) actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
-  return take();
-}
-
-// Servers that come later hear of it from these.
-void SparseWorker::tell_done() {
-  is_done_ = true;
-  if (shape_.spec.replicas == 1) return;
-  std::set<int> servers;
-  for (const Chain& one : chains_) servers.insert(one.servers.begin(), one.servers.end());
-  for (const int server : servers)
-    actions_.emplace_back(machine::Send{server, encode(SparsePacket{.kind = SparseKind::done})});
+  for (const std::size_t share : servers_.begin_timer()) send_again(share);
+  servers_.end_timer(now);
+  return servers_.take();
 }
 
 Actions SparseWorker::configure(const std::vector<Chain>& chains) {
-  for (std::size_t i = 0; i < std::min(chains.size(), chains_.size()); ++i) {
-    if (chains[i].generation <= chains_[i].generation) continue;
-    const bool is_same = chains_[i].servers == chains[i].servers;
-    chains_[i] = chains[i];
-    for (std::size_t share = 0; share < sides_.size() && !is_same; ++share)
-      if (shape_.chain_of(share) == i) chains_[i].servers.empty() ? lose(share) : send_again(share);
-  }
-  return take();
-}
-
-void SparseWorker::lose(std::size_t share) {
-  if (failure_) return;
-  const int first = shape_.members.servers[share];
-  failure_ = Failure{Fault::peer_lost,
-                     fmt::format("all {} servers that kept share {} of sparse table '{}' have "
-                                 "ended; the first of them was member {}",
-                                 shape_.spec.replicas, share, shape_.spec.name, first),
-                     {first}};
-}
-
-Actions SparseWorker::on_lost(int peer) {
-  if (shape_.spec.replicas > 1) return {};  // the chains tell
-  if (!failure_ && std::ranges::find(shape_.members.servers, peer) != shape_.members.servers.end())
-    failure_ = Failure{Fault::peer_lost,
-                       fmt::format("member {}, a server of sparse table '{}', has ended while "
-                                   "worker {} uses the table",
-                                   peer, shape_.spec.name, member_),
-                       {peer}};
-  return {};
+  for (const std::size_t share : servers_.configure(chains)) send_again(share);
+  return servers_.take();
 }
 
 void SparseWorker::answer(Side& side, const SparsePacket& packet) {
@@ -292,15 +230,13 @@ void SparseWorker::exchanged(std::size_t share, const SparsePacket& packet) {
 
 void SparseWorker::send(std::size_t share, SparsePacket packet) {
   packet.share = static_cast<std::uint32_t>(share);
-  if (!chain(share).servers.empty())
-    actions_.emplace_back(machine::Send{chain(share).servers.front(), encode(packet)});
+  servers_.send_to_first(share, encode(packet));
 }
 
 void SparseWorker::send_exchange() {
-  const std::vector<int>& servers = chain(exchanging_->share).servers;
+  const std::vector<int>& servers = servers_.of(exchanging_->share);
   if (servers.empty()) return;
-  actions_.emplace_back(
-      machine::Send{exchanging_->reads ? servers.back() : servers.front(), exchanging_->message});
+  servers_.send(exchanging_->reads ? servers.back() : servers.front(), exchanging_->message);
 }
 
 // A list that the server knows is named by its hash. An empty one costs nothing.
@@ -322,7 +258,7 @@ void SparseWorker::name_list(std::size_t share, int server, const IdPlan& plan, 
 
 void SparseWorker::send_push(std::size_t share, std::uint64_t number, bool in_full) {
   const auto found = sides_[share].pushes.find(number);
-  if (found == sides_[share].pushes.end() || chain(share).servers.empty()) return;
+  if (found == sides_[share].pushes.end() || servers_.of(share).empty()) return;
   const Push& push = found->second;
   SparsePacket packet{.kind = SparseKind::push,
                       .number = number,
@@ -330,14 +266,14 @@ void SparseWorker::send_push(std::size_t share, std::uint64_t number, bool in_fu
                       .weight = push.weight,
                       .rate = push.rate,
                       .rows = push.rows};
-  name_list(share, chain(share).servers.front(), *push.plan, in_full, packet);
+  name_list(share, servers_.of(share).front(), *push.plan, in_full, packet);
   send(share, std::move(packet));
 }
 
 // The last server answers it.
 void SparseWorker::send_pull(std::size_t share, std::uint64_t number, bool in_full) {
   const auto found = pulls_.find(number);
-  const std::vector<int>& servers = chain(share).servers;
+  const std::vector<int>& servers = servers_.of(share);
   if (found == pulls_.end() || found->second.rows[share] || servers.empty()) return;
   const Pull& pull = found->second;
   SparsePacket packet{.kind = SparseKind::pull,
@@ -346,7 +282,7 @@ void SparseWorker::send_pull(std::size_t share, std::uint64_t number, bool in_fu
                       .sequence = pull.own,
                       .clock = pull.least};
   name_list(share, servers.back(), *pull.plan, in_full, packet);
-  actions_.emplace_back(machine::Send{servers.back(), encode(packet)});
+  servers_.send(servers.back(), encode(packet));
 }
 
 void SparseWorker::send_again(std::size_t share) {
@@ -370,20 +306,16 @@ bool SparseWorker::is_owed(std::size_t share) const {
 }
 
 Actions SparseWorker::ask() {
-  ++question_;
-  for (std::size_t share = 0; share < sides_.size(); ++share) {
-    Side& side = sides_[share];
-    side.missing.reset();
-    side.is_asked = is_owed(share);
-    if (side.is_asked) ask(share);
-  }
-  return take();
+  servers_.begin_question();
+  for (std::size_t share = 0; share < sides_.size(); ++share)
+    if (servers_.asks(share, is_owed(share))) ask(share);
+  return servers_.take();
 }
 
 // The first server has not heard of the pulls. One that is ahead of a push waits for that first.
 void SparseWorker::ask(std::size_t share) {
   SparsePacket packet{.kind = SparseKind::ask,
-                      .number = question_,
+                      .number = servers_.question(),
                       .clock = kAnyClock,
                       .count = sides_[share].answered};
   for (const auto& [number, pull] : pulls_) {
@@ -394,26 +326,10 @@ void SparseWorker::ask(std::size_t share) {
   send(share, std::move(packet));
 }
 
-bool SparseWorker::has_heard() const {
-  return std::ranges::none_of(
-      sides_, [](const Side& side) { return side.is_asked && !side.missing.has_value(); });
-}
-
 coordination::Awaited SparseWorker::awaited() const {
   coordination::Awaited awaited;
-  for (std::size_t share = 0; share < sides_.size(); ++share) {
-    const Side& side = sides_[share];
-    if (!side.is_asked || !is_owed(share)) continue;
-    const std::vector<int>& servers = chain(share).servers;
-    const int first = servers.empty() ? shape_.members.servers[share] : servers.front();
-    const int last = servers.empty() ? first : servers.back();
-    if (!side.missing) awaited.is_silent(first);
-    else if (side.missing->members.empty() && last != first) awaited.is_silent(last);
-    else if (side.missing->members.empty()) awaited.answers(first);
-    else
-      for (const int member : side.missing->members)
-        awaited.lacks(member, undone_at(side.missing->clock));
-  }
+  for (std::size_t share = 0; share < sides_.size(); ++share)
+    if (is_owed(share)) servers_.tell_awaited(share, awaited);
   return awaited;
 }
 

@@ -15,6 +15,7 @@
 
 #include "paceline/core/coordination/awaited.h"
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/server/control/part_servers.h"
 #include "paceline/core/server/sparse/sparse_packet.h"
 
 namespace paceline::server {
@@ -48,7 +49,7 @@ class SparseWorker {
                         double rate);
   // Pushes nothing more until all workers rest; then all pushes are in the rows, and all go on at
   // one clock.
-  machine::Actions rest();
+  machine::Actions quiesce();
   machine::Actions leave();
   // Fetches rows from a share, or stores some there: what it sends is of kind fetch or store.
   // REQUIRES: has_exchanged().
@@ -56,7 +57,7 @@ class SparseWorker {
 
   // Asks each share that owes this worker something whom it waits for.
   machine::Actions ask();
-  bool has_heard() const;  // all that were asked have answered
+  bool has_heard() const { return servers_.have_answered(); }  // all that were asked
   coordination::Awaited awaited() const;
   std::uint64_t movement() const { return heard_; }
 
@@ -85,7 +86,7 @@ class SparseWorker {
     std::int64_t rule_steps = 0;
   };
   const Fetched& fetched() const { return fetched_; }  // by the last exchange
-  bool has_rested() const { return to_rest_ == 0; }
+  bool has_quiesced() const { return to_rest_ == 0; }
   bool has_left() const { return to_leave_ == 0; }
   std::int64_t clock() const { return clock_; }
   // On all shares, at the last rest: see ShareValue.
@@ -94,13 +95,13 @@ class SparseWorker {
   };
   Stored stored() const;
   const SparseTraffic& traffic() const { return traffic_; }
-  const std::optional<Failure>& failure() const { return failure_; }
+  const std::optional<Failure>& failure() const { return servers_.failure(); }
 
   // --- machine ---
 
   machine::Actions on_packet(int from, const SparsePacket& packet, machine::Time now);
   machine::Actions on_timer(machine::Time now);
-  machine::Actions on_lost(int peer);
+  void on_lost(int peer) { servers_.on_lost(peer); }
 
  private:
   struct Push {
@@ -121,18 +122,10 @@ class SparseWorker {
     std::int64_t clock = 0;                // the highest that it has told
     std::map<std::uint64_t, Push> pushes;  // unanswered, by number
     std::map<int, ListCache> lists;        // by server: that it knows, unless it has lost them
-    bool was_moved = false;                // a server did not take what it was sent
     bool is_beginning = false, is_resting = false, is_leaving = false;
-    Stored stored = {};                   // at the last rest
-    bool is_asked = false;                // by the last question
-    std::optional<SparsePacket> missing;  // its answer
+    Stored stored = {};  // at the last rest
   };
 
-  const Chain& chain(std::size_t share) const { return chains_[shape_.chain_of(share)]; }
-  bool is_of_server(int from, std::size_t share) const;
-  void lose(std::size_t share);
-  void tell_done();
-  void note_moved(Side& side, machine::Time now);
   bool is_owed(std::size_t share) const;
   void ask(std::size_t share);
   void name_list(std::size_t share, int server, const IdPlan& plan, bool in_full,
@@ -146,20 +139,14 @@ class SparseWorker {
   void rows(std::size_t share, const SparsePacket& packet);
   void rested(Side& side, const SparsePacket& packet);
   void exchanged(std::size_t share, const SparsePacket& packet);
-  bool may_lose_messages() const { return options_.resend_after.count() > 0; }
-  machine::Actions take();
 
   const SparseShape& shape_;
-  const int member_;
-  const SparseWorkerOptions options_;
-  const std::uint32_t timer_;
-  std::vector<Chain> chains_;
+  PartServers servers_;
   std::vector<Side> sides_;  // by share
   std::map<std::uint64_t, Pull> pulls_;
-  std::uint64_t pushes_ = 0, last_pull_ = 0, rest_ = 0, question_ = 0;  // numbers
+  std::uint64_t pushes_ = 0, last_pull_ = 0, rest_ = 0;  // numbers
   std::int64_t clock_ = 0;
   std::size_t to_begin_ = 0, to_rest_ = 0, to_leave_ = 0;  // shares
-  bool is_done_ = false;                                   // it has left all shares
   std::uint64_t heard_ = 0;                                // packets
   std::uint64_t exchange_ = 0;                             // a number
   struct Exchange {
@@ -170,8 +157,6 @@ class SparseWorker {
   std::optional<Exchange> exchanging_;
   Fetched fetched_;
   SparseTraffic traffic_;
-  std::optional<Failure> failure_;
-  machine::Actions actions_;  // of the present event
 };
 
 }  // namespace paceline::server

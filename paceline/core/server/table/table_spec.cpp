@@ -14,11 +14,6 @@ namespace {
 // Members list the parts, so more of them cost more than messages that are long.
 constexpr std::size_t kMostElements = std::size_t{1} << 48, kMostParts = std::size_t{1} << 20;
 
-std::uint64_t mix_text(std::uint64_t fingerprint, std::string_view text) {
-  for (const char one : text) fingerprint = mix(fingerprint, static_cast<unsigned char>(one));
-  return mix(fingerprint, text.size());
-}
-
 std::string complaint(const TableSpec& spec, const TableMembers& members) {
   if (spec.elements == 0) return "it has no elements: give it one or more";
   if (spec.dtype != Dtype::f32 && spec.dtype != Dtype::f64)
@@ -43,6 +38,11 @@ std::string complaint(const TableSpec& spec, const TableMembers& members) {
 }
 
 }  // namespace
+
+std::uint64_t mix_text(std::uint64_t fingerprint, std::string_view text) {
+  for (const char one : text) fingerprint = mix(fingerprint, static_cast<unsigned char>(one));
+  return mix(fingerprint, text.size());
+}
 
 std::string complaint_of_replicas(int replicas, const TableMembers& members) {
   if (replicas < 1 || replicas > kMostReplicas)
@@ -83,6 +83,15 @@ std::set<int> TableMembers::all() const {
   std::set<int> both(workers.begin(), workers.end());
   both.insert(servers.begin(), servers.end());
   return both;
+}
+
+std::uint64_t TableMembers::mixed_into(std::uint64_t fingerprint) const {
+  for (const auto* list : {&workers, &servers}) {
+    fingerprint = mix(fingerprint, list->size());
+    for (const int member : *list)
+      fingerprint = mix(fingerprint, static_cast<std::uint64_t>(member));
+  }
+  return fingerprint;
 }
 
 std::size_t TableShape::bytes_on(int member) const {
@@ -139,12 +148,7 @@ std::uint64_t TableShape::fingerprint() const {
   std::uint64_t sum = mix_text(0, spec.name);
   sum = mix(mix(mix(sum, spec.elements), static_cast<std::uint64_t>(spec.dtype)), spec.part_bytes);
   sum = mix(sum, static_cast<std::uint64_t>(spec.replicas));
-  sum = mix_text(mix_text(sum, spec.synchrony), rule.text());
-  for (const auto* list : {&members.workers, &members.servers}) {
-    sum = mix(sum, list->size());
-    for (const int member : *list) sum = mix(sum, static_cast<std::uint64_t>(member));
-  }
-  return sum;
+  return members.mixed_into(mix_text(mix_text(sum, spec.synchrony), rule.text()));
 }
 
 Result<TableShape> shape_of(const TableSpec& spec, const TableMembers& members) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
@@ -37,8 +38,12 @@ struct TableMembers {
   // The servers of a job are numbered after its workers.
   static TableMembers of_servers(int workers, int servers);
   std::set<int> all() const;
+  std::uint64_t mixed_into(std::uint64_t fingerprint) const;
   bool operator==(const TableMembers&) const = default;
 };
+
+// Mixes a text into a fingerprint (base/seed.h).
+std::uint64_t mix_text(std::uint64_t fingerprint, std::string_view text);
 
 // Why the members cannot keep so many replicas of each part of a table; empty: they can.
 std::string complaint_of_replicas(int replicas, const TableMembers& members);

@@ -132,8 +132,7 @@ Actions LbfgsCoordinator::end() {
                                         .text = failure()});
   Actions actions;
   for (const int worker : living_) actions.push_back(Send{worker, over});
-  const Actions more = begin_if_due();
-  actions.insert(actions.end(), more.begin(), more.end());
+  append(actions, begin_if_due());
   return actions;
 }
 

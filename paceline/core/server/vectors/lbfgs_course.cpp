@@ -11,7 +11,6 @@ namespace {
 
 using quasi_newton::LinePoint;
 using quasi_newton::TwoLoop;
-using quasi_newton::WolfeSearch;
 
 VectorCommand copy(std::uint8_t target, std::uint8_t source) {
   return {.op = VectorOp::copy, .target = target, .source = source};

@@ -74,8 +74,7 @@ Actions PortionWorker::computed(double loss, Bytes gradient) {
                                            .number = portion.number,
                                            .evaluation = portion.evaluation,
                                            .elements = shard_of(server, gradient)})});
-  const Actions wants = want();
-  actions.insert(actions.end(), wants.begin(), wants.end());
+  append(actions, want());
   return actions;
 }
 

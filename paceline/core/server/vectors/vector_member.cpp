@@ -46,10 +46,7 @@ Actions VectorMember::on_message(int from, const machine::Message& message, mach
   const std::lock_guard lock(mutex_);
   if (from == member_ && message.kind == kWork) {
     Actions actions;
-    for (const Work& work : std::exchange(works_, {})) {
-      const Actions more = work(worker_);
-      actions.insert(actions.end(), more.begin(), more.end());
-    }
+    for (const Work& work : std::exchange(works_, {})) append(actions, work(worker_));
     return actions;
   }
   const auto packet = parse_vector_packet(message, limits_of(from));

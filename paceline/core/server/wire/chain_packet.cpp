@@ -12,12 +12,4 @@ Failure malformed_chain_packet(std::uint32_t kind, std::uint32_t range, std::str
           {}};
 }
 
-machine::Message encode(const ChainPacket& packet) {
-  return encode_chain_packet(packet);
-}
-
-Result<ChainPacket> parse_chain_packet(const machine::Message& message, std::uint32_t ranges) {
-  return parse_chain_packet_of<RangeEntry>(message, ranges);
-}
-
 }  // namespace paceline::server

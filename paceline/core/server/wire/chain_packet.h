@@ -49,17 +49,11 @@ constexpr bool is_chain_kind(std::uint32_t kind) {
          kind <= static_cast<std::uint32_t>(ChainKind::snapshot);
 }
 
-machine::Message encode(const ChainPacket& packet);
-// A failure (io) says what is wrong with the bytes.
-Result<ChainPacket> parse_chain_packet(const machine::Message& message, std::uint32_t ranges);
-
-// --- the same for entries of any kind ---
-
 inline constexpr std::uint32_t kHasState = 1, kIsReady = 2;  // flags
 Failure malformed_chain_packet(std::uint32_t kind, std::uint32_t range, std::string_view why);
 
-template <typename Entry>
-machine::Message encode_chain_packet(const ChainPacketOf<Entry>& packet) {
+template <typename Entry = RangeEntry>
+machine::Message encode(const ChainPacketOf<Entry>& packet) {
   transport::WireWriter writer;
   std::size_t bytes = kChainHeader + packet.state.size();
   for (const Entry& entry : packet.entries) bytes += bytes_of(entry);
@@ -75,9 +69,10 @@ machine::Message encode_chain_packet(const ChainPacketOf<Entry>& packet) {
   return {.kind = static_cast<std::uint32_t>(packet.kind), .payload = std::move(writer).take()};
 }
 
-template <typename Entry>
-Result<ChainPacketOf<Entry>> parse_chain_packet_of(const machine::Message& message,
-                                                   std::uint32_t ranges) {
+// A failure (io) says what is wrong with the bytes.
+template <typename Entry = RangeEntry>
+Result<ChainPacketOf<Entry>> parse_chain_packet(const machine::Message& message,
+                                                std::uint32_t ranges) {
   transport::WireReader reader(message.payload);
   ChainPacketOf<Entry> packet;
   const auto malformed = [&](std::string_view why) {

@@ -1,15 +1,9 @@
 #include "paceline/core/server/wire/declaration.h"
 
-#include <utility>
-
-#include "paceline/core/transport/frame/wire.h"
-
 namespace paceline::server {
 namespace {
 
-constexpr std::size_t kLongestWord = 4096;
-
-std::vector<std::pair<std::string, std::string>> settings_of(const TableSpec& spec) {
+SpecSettings settings_of(const TableSpec& spec) {
   return {{"name", "'" + spec.name + "'"},
           {"elements", std::to_string(spec.elements)},
           {"dtype", std::string(name_of(spec.dtype))},
@@ -38,24 +32,32 @@ Result<TableSpec> parse_table_spec(Bytes bytes) {
   TableSpec spec;
   spec.name = reader.text(kLongestWord);
   spec.elements = reader.integer<std::uint64_t>();
-  const auto dtype = reader.integer<std::uint8_t>();
+  const auto dtype = read_dtype(reader);
   spec.synchrony = reader.text(kLongestWord);
   spec.rule = reader.text(kLongestWord);
   spec.part_bytes = reader.integer<std::uint64_t>();
   spec.replicas = reader.integer<std::int32_t>();
-  for (const Dtype known : {Dtype::f32, Dtype::f64}) {
-    if (dtype != static_cast<std::uint8_t>(known)) continue;
-    spec.dtype = known;
-    if (reader.ok_and_empty()) return spec;
-  }
-  return Failure{Fault::io, "a malformed declaration of a table: a bug, please report it", {}};
+  if (!dtype || !reader.ok_and_empty())
+    return Failure{Fault::io, "a malformed declaration of a table: a bug, please report it", {}};
+  spec.dtype = *dtype;
+  return spec;
 }
 
 std::optional<SpecDifference> first_difference(const TableSpec& one, const TableSpec& other) {
-  const auto left = settings_of(one), right = settings_of(other);
-  for (std::size_t i = 0; i < left.size(); ++i)
-    if (left[i].second != right[i].second)
-      return SpecDifference{left[i].first, left[i].second, right[i].second};
+  return first_difference(settings_of(one), settings_of(other));
+}
+
+std::optional<SpecDifference> first_difference(const SpecSettings& one, const SpecSettings& other) {
+  for (std::size_t i = 0; i < one.size(); ++i)
+    if (one[i].second != other[i].second)
+      return SpecDifference{one[i].first, one[i].second, other[i].second};
+  return std::nullopt;
+}
+
+std::optional<Dtype> read_dtype(transport::WireReader& reader) {
+  const auto dtype = reader.integer<std::uint8_t>();
+  for (const Dtype known : {Dtype::f32, Dtype::f64})
+    if (dtype == static_cast<std::uint8_t>(known)) return known;
   return std::nullopt;
 }
 

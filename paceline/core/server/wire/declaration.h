@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/server/table/table_spec.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::server {
 
@@ -23,5 +25,16 @@ struct SpecDifference {
   std::string setting, one, other;
 };
 std::optional<SpecDifference> first_difference(const TableSpec& one, const TableSpec& other);
+
+// --- the same for tables of any kind ---
+
+inline constexpr std::size_t kLongestWord = 4096;
+
+// The settings of a table by name, as texts, in the order in which they are told.
+using SpecSettings = std::vector<std::pair<std::string, std::string>>;
+std::optional<SpecDifference> first_difference(const SpecSettings& one, const SpecSettings& other);
+
+// An element type in which servers compute; nothing: the bytes name another one.
+std::optional<Dtype> read_dtype(transport::WireReader& reader);
 
 }  // namespace paceline::server

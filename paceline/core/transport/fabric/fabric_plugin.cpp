@@ -36,13 +36,10 @@ bool has_active_port(const fs::path& device) {
 
 Result<FabricLibrary*> load_fabric(std::string_view plugin,
                                    const std::vector<std::string>& folders) {
-  auto symbol = load_plugin(plugin, kFabricEntry, "scripts/setup", folders);
-  if (!symbol) return symbol.error();
-  const auto entry = reinterpret_cast<FabricEntry>(*symbol);
-  const FabricPlugin found = entry == nullptr ? FabricPlugin{} : entry();
-  if (found.interface != kFabricInterface)
-    return of_another_version(plugin, found.interface, kFabricInterface);
-  return found.library;
+  auto found = describe_plugin<FabricEntry>(
+      plugin, {kFabricEntry, kFabricInterface, "scripts/setup"}, folders);
+  if (!found) return found.error();
+  return found->library;
 }
 
 std::vector<std::string> rdma_devices(const fs::path& root) {

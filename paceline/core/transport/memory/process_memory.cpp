@@ -47,33 +47,34 @@ bool may_copy(std::int64_t process, std::int64_t thread) {
 
 }  // namespace
 
-RemoteMemory own_memory_door() {
+RemoteMemory own_remote_memory() {
   // It is never freed, not even when the library is unloaded.
   static const std::uint64_t* const token = new std::uint64_t(random_token());
   return {::getpid(), reinterpret_cast<std::uint64_t>(token), *token};
 }
 
-bool can_reach(const RemoteMemory& door) {
+bool can_reach(const RemoteMemory& memory) {
   std::uint64_t found = 0;
   const auto bytes = std::as_writable_bytes(std::span(&found, 1));
-  return door.process > 0 && read_memory(door, door.address, bytes) && found == door.token &&
-         write_at(door.process, {pointer(door.address), bytes.size()}, bytes);  // what is there
+  return memory.process > 0 && read_memory(memory, memory.address, bytes) &&
+         found == memory.token &&
+         write_at(memory.process, {pointer(memory.address), bytes.size()}, bytes);  // what is there
 }
 
-bool is_forbidden(const RemoteMemory& door) {
+bool is_forbidden(const RemoteMemory& memory) {
   std::uint64_t found = 0;
   errno = 0;
-  return !read_memory(door, door.address, std::as_writable_bytes(std::span(&found, 1))) &&
+  return !read_memory(memory, memory.address, std::as_writable_bytes(std::span(&found, 1))) &&
          errno == EPERM;
 }
 
-bool own_door_is_open() {
+bool own_memory_is_reachable() {
   return ::prctl(PR_GET_DUMPABLE) == 1;
 }
 
-bool read_memory(const RemoteMemory& door, std::uint64_t address, MutableBytes target) {
+bool read_memory(const RemoteMemory& memory, std::uint64_t address, MutableBytes target) {
   const iovec here{target.data(), target.size()}, there{pointer(address), target.size()};
-  return is_whole(::process_vm_readv(static_cast<pid_t>(door.process), &here, 1, &there, 1, 0),
+  return is_whole(::process_vm_readv(static_cast<pid_t>(memory.process), &here, 1, &there, 1, 0),
                   target.size());
 }
 

@@ -26,23 +26,23 @@ struct RemoteMemory {
   std::uint64_t address = 0, token = 0;
 };
 
-// This process's door, the same for its whole life: a peer may still probe this address after the
-// group has closed.
-RemoteMemory own_memory_door();
+// This process's memory for others, the same for its whole life: a peer may still probe its address
+// after the group has closed.
+RemoteMemory own_remote_memory();
 
 // Whether memory there can be read and written: reads the token, and writes it back.
-bool can_reach(const RemoteMemory& door);
+bool can_reach(const RemoteMemory& memory);
 
 // Whether the system keeps this process out of that memory, though its process lives.
-bool is_forbidden(const RemoteMemory& door);
+bool is_forbidden(const RemoteMemory& memory);
 
 // Whether others may still reach this process's memory as they could when it began: a process that
-// calls prctl(PR_SET_DUMPABLE, 0) or changes its user closes it.
-bool own_door_is_open();
+// calls prctl(PR_SET_DUMPABLE, 0) or changes its user forbids it.
+bool own_memory_is_reachable();
 
 // All of `target` from there on, or false: it may not be read, or is there no more. COST: about
 // 0.1 us a page of memory besides the copy.
-bool read_memory(const RemoteMemory& door, std::uint64_t address, MutableBytes target);
+bool read_memory(const RemoteMemory& memory, std::uint64_t address, MutableBytes target);
 
 // The write of a writer at this moment, in memory that it shares with the receivers; zero when new.
 // A writer has one write at a time.

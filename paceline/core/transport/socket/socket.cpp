@@ -246,8 +246,10 @@ std::size_t bytes_on_the_way(int fd) {
 std::chrono::milliseconds unanswered_for(int fd) {
   tcp_info info = {};
   socklen_t size = sizeof info;
-  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0)
-    return {};
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  // A host whose own cable is pulled has no route: nothing is on the way then, but its kernel asks
+  // again and again whether it may send.
+  if (info.tcpi_unacked == 0 && info.tcpi_probes == 0) return {};
   return std::chrono::milliseconds(info.tcpi_last_ack_recv);
 }
 

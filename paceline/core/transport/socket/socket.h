@@ -40,8 +40,8 @@ Result<TcpAddress> peer_address(int fd);  // of a unix socket: an empty host
 // and the peer sends once more, they are lost.
 std::size_t bytes_on_the_way(int fd);
 
-// How long the peer's host has not answered, while bytes are on the way to it, as when the network
-// between is cut; zero: it answers, or nothing is on the way.
+// How long the peer's host has not answered, while bytes are to go to it, as when the network
+// between is cut; zero: it answers, or has nothing to answer.
 std::chrono::milliseconds unanswered_for(int fd);
 
 // Connected sockets do not block either; connecting waits, and tries again while nobody listens

@@ -1,5 +1,5 @@
 // MixedPrecision: scales the loss, unscales the mean gradients, and skips steps that overflowed, in
-// a training whose numbers have 16 bits. The room precision implements it; Replicas asks it.
+// a training in 16 bits. The room precision implements it; Replicas asks it.
 //
 // A step is: scaled(), backward, the mean gradients, unscale(), the update or none, ended().
 #pragma once

@@ -80,8 +80,7 @@ Actions StandstillMachine::on_message(int from, const Message& message, machine:
   const auto still = standing_still();
   if (still.empty()) return actions;
   verdict_ = text_on(still);
-  const auto verdicts = to_others({.kind = kVerdict, .payload = bytes_of(*verdict_)});
-  actions.insert(actions.end(), verdicts.begin(), verdicts.end());
+  append(actions, to_others({.kind = kVerdict, .payload = bytes_of(*verdict_)}));
   return actions;
 }
 

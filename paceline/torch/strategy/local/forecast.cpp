@@ -13,8 +13,8 @@ std::size_t bytes_of_elements(double elements, Dtype dtype) {
   return static_cast<std::size_t>(elements) * size_of(dtype);
 }
 
-double cheapest(const Communicator& group, Operation operation, std::size_t bytes, Dtype dtype) {
-  const auto forecasts = group.forecasts(operation, bytes, dtype);
+double price_of(const Communicator& group, Operation operation, std::size_t bytes, Dtype dtype) {
+  const auto forecasts = group.forecasts(operation, bytes, dtype);  // the one that runs first
   return forecasts.empty() ? 0 : forecasts.front().seconds;
 }
 
@@ -22,7 +22,7 @@ double cheapest(const Communicator& group, Operation operation, std::size_t byte
 double one_message(const Communicator& group, std::size_t bytes, Dtype dtype) {
   const auto others = static_cast<std::size_t>(group.size() - 1);
   for (const Forecast& one : group.forecasts(Operation::all_gather, bytes * (others + 1), dtype))
-    if (one.algorithm == "direct") return one.seconds / static_cast<double>(others);
+    if (one.carrier == "direct") return one.seconds / static_cast<double>(others);
   return 0;
 }
 
@@ -34,7 +34,7 @@ double seconds_per_step(const std::vector<Traffic>& traffic, double compute,
   std::array<double, 3> left = {0, compute * kBackwardShare, compute};
   double seconds = compute;
   for (const Traffic& one : traffic) {
-    double& room = left[static_cast<std::size_t>(one.hidden)];
+    double& room = left[static_cast<std::size_t>(one.overlap)];
     const double exchange = seconds_of(one);
     seconds += std::max(0.0, exchange - room) / one.every;
     room = std::max(0.0, room - exchange);
@@ -52,7 +52,7 @@ ExchangePrice price_on(const Communicator& group, Dtype dtype) {
     std::size_t bytes = bytes_of_elements(traffic.elements, dtype);
     // The buffer of an all_gather holds what all ranks bring.
     if (traffic.operation == Operation::all_gather) bytes *= static_cast<std::size_t>(group.size());
-    return cheapest(group, traffic.operation, bytes, dtype);
+    return price_of(group, traffic.operation, bytes, dtype);
   };
 }
 

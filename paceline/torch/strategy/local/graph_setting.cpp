@@ -21,7 +21,7 @@ Result<> check_graph(const Settings& settings, int ranks) {
 }
 
 std::vector<Traffic> neighbour_traffic(const collective::MixingGraph& graph,
-                                       const TrafficModel& model, Traffic::Overlap hidden) {
+                                       const TrafficModel& model, Traffic::Overlap overlap) {
   const int rounds = graph.rounds(model.ranks);
   double peers = 0;
   for (int round = 0; round < rounds; ++round)
@@ -29,7 +29,7 @@ std::vector<Traffic> neighbour_traffic(const collective::MixingGraph& graph,
   return {{.operation = Operation::send,
            .elements = peers * model.elements,
            .peers = static_cast<int>(peers + 0.5),
-           .hidden = hidden}};
+           .overlap = overlap}};
 }
 
 }  // namespace paceline::strategy

@@ -14,6 +14,6 @@ collective::MixingGraph graph_of(const Settings& settings);
 Result<> check_graph(const Settings& settings, int ranks);
 // A message to each neighbour in each step: the mean over a period and all ranks.
 std::vector<Traffic> neighbour_traffic(const collective::MixingGraph& graph,
-                                       const TrafficModel& model, Traffic::Overlap hidden);
+                                       const TrafficModel& model, Traffic::Overlap overlap);
 
 }  // namespace paceline::strategy

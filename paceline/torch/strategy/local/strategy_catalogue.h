@@ -29,7 +29,7 @@ struct Traffic {
   double elements = 0;  // that this rank brings to one exchange; with peers to all of them together
   int peers = 0;
   double every = 1;  // steps from one exchange to the next
-  Overlap hidden = Overlap::nothing;
+  Overlap overlap = Overlap::nothing;
 };
 
 struct StrategyContext {

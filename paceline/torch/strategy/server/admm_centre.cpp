@@ -11,7 +11,7 @@
 #include "paceline/core/server/server.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/strategy/local/consensus_penalty.h"
-#include "paceline/torch/strategy/server/centre_names.h"
+#include "paceline/torch/strategy/server/centre_table.h"
 #include "paceline/torch/strategy/server/others_wait.h"
 #include "paceline/torch/strategy/server/server_refusals.h"
 #include "paceline/torch/strategy/server/table_report.h"
@@ -19,12 +19,12 @@
 namespace paceline::strategy {
 namespace {
 
-// The dual is the last contribution less the consensus that came of it. At a rest all have the
-// consensus of the last contributions, as if each had brought its own to it.
+// The dual is the last contribution less the consensus that came of it. When all are quiet they
+// have the consensus of the last contributions, as if each had brought its own to it.
 //
-// Other ranks may wait for what this one contributes. So a rank begins to rest before it waits for
-// them in anything else. Until its next step, state() or consensus() has waited for the end of that
-// rest, consensus_ and dual_ are those from before it.
+// Other ranks may wait for what this one contributes. So a rank begins to quiesce before it waits
+// for them in anything else. Until its next step, state() or consensus() has waited for the end of
+// that, consensus_ and dual_ are those from before it.
 class AdmmCentre final : public LocalMethod {
  public:
   AdmmCentre(LocalReplica& replica, Job& job, server::ConsistencyChoice choice,
@@ -37,17 +37,17 @@ class AdmmCentre final : public LocalMethod {
         contribution_(replica.model.make_vector()),
         dual_(at::zeros_like(consensus_)),
         own_(at::zeros({2}, at::kDouble)),
-        others_wait_(job, [this] { begin_rest(); }) {
+        others_wait_(job, [this] { begin_quiesce(); }) {
     report_.period = settings.as<int>("period");
   }
 
   bool is_lockstep() const override { return false; }
   void written() override { was_written_ = true; }
-  void quiesce() override { begin_rest(); }
+  void quiesce() override { begin_quiesce(); }
 
   void begin_step() override {
-    if ((table_ || is_given_) && was_written_) refuse_writes();
-    end_rest();
+    if ((table_ || is_given_) && was_written_) refuse_writes_under(choice_, "consensus");
+    end_quiesce();
     open_table();
     waited_seconds_ = 0;
   }
@@ -66,12 +66,12 @@ class AdmmCentre final : public LocalMethod {
   void write_consensus() override {
     let_others_go_on(job_);
     if (!replica_.any(was_written_)) {
-      rest();
+      learn_consensus();
       replica_.model.write(consensus_);
       replica_.take_counts();
       return;
     }
-    end_rest();
+    end_quiesce();
     replica_.take_plain_mean();
     replica_.model.read(consensus_);
     begin_again();
@@ -81,14 +81,14 @@ class AdmmCentre final : public LocalMethod {
 
   // The numbers that belong to this rank alone travel as a tensor.
   MethodState state() override {
-    rest();
+    learn_consensus();
     own_[0] = steps_;
     own_[1] = has_contributed_ ? 1 : 0;
     return {.tensors = {consensus_, contribution_, own_}};
   }
   // The duals of all ranks add up to zero; those of other ranks would not.
   void restore(const JsonReader::Json&, bool is_same_world) override {
-    end_rest();
+    end_quiesce();
     table_.reset();
     has_consensus_ = true;
     was_written_ = is_given_ = false;
@@ -106,13 +106,6 @@ class AdmmCentre final : public LocalMethod {
   }
 
  private:
-  [[noreturn]] static void refuse_writes() {
-    throw_misuse(
-        "the model was written between two steps, and under synchrony 'admm:centre=server' the "
-        "servers hold a consensus that would draw it back: write on all ranks alike, then call "
-        "consensus() before the next step; from there on the consensus is what was written");
-  }
-
   // Every rank has contributed what stands in consensus_, and nothing is known of its gradient.
   void begin_again() {
     contribution_.copy_(consensus_);
@@ -138,18 +131,12 @@ class AdmmCentre final : public LocalMethod {
       replica_.model.read(consensus_);
       contribution_.copy_(consensus_);
     }
-    let_others_go_on(job_);  // all ranks make the table together
-    table_ = std::make_unique<server::Table>(
-        job_, server::TableSpec{.name = CentreNames::next(job_),
-                                .elements = static_cast<std::size_t>(replica_.model.elements()),
-                                .dtype = *dtype_of(replica_.model.type()),
-                                .synchrony = choice_.text(),
-                                .rule = "add"});
+    table_ = make_centre_table(job_, replica_.model, choice_);
     table_->assign(buffer_of(consensus_)).wait();
     if (!replica_.any(has_contributed_)) return;
     table_->push(buffer_of(contribution_));
-    begin_rest();
-    end_rest();
+    begin_quiesce();
+    end_quiesce();
   }
 
   void exchange() {
@@ -169,20 +156,20 @@ class AdmmCentre final : public LocalMethod {
   }
 
   // Nobody waits for this rank any more.
-  void begin_rest() {
-    if (table_ && !rest_) rest_ = table_->quiesce(buffer_of(consensus_));
+  void begin_quiesce() {
+    if (table_ && !quiescence_) quiescence_ = table_->quiesce(buffer_of(consensus_));
   }
-  // Collective: all rest, and know the consensus.
-  void end_rest() {
-    if (!rest_) return;
-    rest_->wait();
-    rest_.reset();
+  // Collective: all are quiet, and know the consensus.
+  void end_quiesce() {
+    if (!quiescence_) return;
+    quiescence_->wait();
+    quiescence_.reset();
     set_dual();
   }
   // Collective. All ranks make the first step, so all have a table or none.
-  void rest() {
-    begin_rest();
-    end_rest();
+  void learn_consensus() {
+    begin_quiesce();
+    end_quiesce();
     if (table_ || has_consensus_) return;
     replica_.model.read(consensus_);
     contribution_.copy_(consensus_);
@@ -197,7 +184,7 @@ class AdmmCentre final : public LocalMethod {
   const at::Tensor dual_;          // scaled; zero for buffers
   const at::Tensor own_;           // steps_ and has_contributed_, in a checkpoint
   std::unique_ptr<server::Table> table_;
-  std::optional<server::Answer> rest_;  // under way
+  std::optional<server::Answer> quiescence_;  // under way
   const OthersWait others_wait_;
   bool has_consensus_ = false;    // of the next table, in consensus_
   bool has_contributed_ = false;  // to this table, or to that which was saved

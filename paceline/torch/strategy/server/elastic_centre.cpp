@@ -10,7 +10,7 @@
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/core/server/server.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/strategy/server/centre_names.h"
+#include "paceline/torch/strategy/server/centre_table.h"
 #include "paceline/torch/strategy/server/others_wait.h"
 #include "paceline/torch/strategy/server/server_refusals.h"
 #include "paceline/torch/strategy/server/table_report.h"
@@ -39,7 +39,7 @@ class ElasticCentre final : public LocalMethod {
   void written() override { was_written_ = true; }
 
   void begin_step() override {
-    if ((table_ || is_given_) && was_written_) refuse_writes();
+    if ((table_ || is_given_) && was_written_) refuse_writes_under(choice_, "centre");
     open_table();
     waited_seconds_ = under_way_seconds_ = 0;
     if (has_difference_ || answer_ || steps_ < report_.period) return;
@@ -71,14 +71,14 @@ class ElasticCentre final : public LocalMethod {
       table_.reset();
       return;
     }
-    rest();
+    learn_centre();
     replica_.model.write(centre_);
     replica_.take_counts();
   }
 
   // The numbers that belong to this rank alone travel as a tensor.
   MethodState state() override {
-    rest();
+    learn_centre();
     own_[0] = steps_;
     own_[1] = has_difference_ ? 1 : 0;
     return {.tensors = {centre_, difference_, own_}};
@@ -100,24 +100,11 @@ class ElasticCentre final : public LocalMethod {
   }
 
  private:
-  [[noreturn]] static void refuse_writes() {
-    throw_misuse(
-        "the model was written between two steps, and under synchrony 'elastic:centre=server' "
-        "the servers hold a centre that would draw it back: write on all ranks alike, then call "
-        "consensus() before the next step; from there on the centre is what was written");
-  }
-
   // Collective, the first time. The model may have been loaded since DataParallel was made.
   void open_table() {
     if (table_) return;
     was_written_ = is_given_ = false;
-    let_others_go_on(job_);  // all ranks make the table together
-    table_ = std::make_unique<server::Table>(
-        job_, server::TableSpec{.name = CentreNames::next(job_),
-                                .elements = static_cast<std::size_t>(replica_.model.elements()),
-                                .dtype = *dtype_of(replica_.model.type()),
-                                .synchrony = choice_.text(),
-                                .rule = "add"});
+    table_ = make_centre_table(job_, replica_.model, choice_);
     if (!std::exchange(has_centre_, false)) replica_.model.read(centre_);
     table_->assign(buffer_of(centre_)).wait();
   }
@@ -132,9 +119,9 @@ class ElasticCentre final : public LocalMethod {
     under_way_seconds_ = watch_.seconds();
   }
 
-  // Collective: all rest, and know the centre. All ranks make the first step, so all have a table or
+  // Collective: all quiesce, and know the centre. All ranks make the first step, so all have a table or
   // none.
-  void rest() {
+  void learn_centre() {
     wait_for_difference();
     if (table_) table_->quiesce(buffer_of(centre_)).wait();
     else if (!has_centre_) replica_.model.read(centre_);
@@ -151,7 +138,7 @@ class ElasticCentre final : public LocalMethod {
   Job& job_;
   const server::ConsistencyChoice choice_;
   const double alpha_;
-  const at::Tensor centre_;  // as it was when all rested
+  const at::Tensor centre_;  // as it was when all were quiet
   const at::Tensor values_, difference_;
   const at::Tensor own_;  // steps_ and has_difference_, in a checkpoint
   std::unique_ptr<server::Table> table_;

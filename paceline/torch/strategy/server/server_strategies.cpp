@@ -42,7 +42,7 @@ Strategy downpour() {
     Traffic fetch = push;
     push.every = settings["push"];
     fetch.every = settings["fetch"];
-    if (!settings.on("fetching")) fetch.hidden = Traffic::Overlap::backward;
+    if (!settings.on("fetching")) fetch.overlap = Traffic::Overlap::backward;
     return {push, fetch};
   };
   return strategy;

@@ -2,16 +2,15 @@
 
 #include <torch/torch.h>
 
-#include <atomic>
 #include <cstdint>
 #include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/core/collective/collective.h"
-#include "paceline/core/job/job_extension.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/strategy/server/server_refusals.h"
+#include "paceline/torch/strategy/server/table_names.h"
 #include "paceline/torch/strategy/server/table_report.h"
 
 namespace paceline::strategy {
@@ -21,19 +20,6 @@ using namespace replica;
 using Json = JsonReader::Json;
 
 namespace {
-
-// Tables of one job have names of their own, by the order in which all ranks make them.
-class TableNames final : public job::JobExtension {
- public:
-  static std::string next(Job& job) {
-    const auto made = [] { return std::make_shared<TableNames>(); };
-    auto& names = static_cast<TableNames&>(*job::job_extension(job, "tables of parameters", made));
-    return c10::str("parameters.", names.count_++);
-  }
-
- private:
-  std::atomic<int> count_ = 0;
-};
 
 at::Tensor vector_of(const FlatModel& model) {
   return at::zeros({model.elements()}, at::TensorOptions().dtype(model.type()));
@@ -82,7 +68,7 @@ void ServerSynchrony::refuse_writes() const {
 }
 
 // Collective: all ranks have the values of the servers, whose state is returned.
-server::RuleState ServerSynchrony::rest() {
+server::RuleState ServerSynchrony::take_values() {
   if (downpour_) downpour_->come_to_rest(*table_);
   table_->quiesce(buffer_of(vector_)).wait();
   model_.write(vector_);
@@ -95,23 +81,23 @@ server::RuleState ServerSynchrony::rest() {
 void ServerSynchrony::end_warm_start() {
   if (has_writes()) refuse_writes();
   const at::NoGradGuard no_grad;
-  communicating([this] { rest(); });
+  communicating([this] { take_values(); });
   if (writes() != nullptr) writes()->note();
 }
 
 // Collective. The next table begins with the parameters as the servers and the program made them.
-// Ranks tell each other whether they wrote when all rest: one that asked them before would keep
+// Ranks tell each other whether they wrote when all are quiet: one that asked them before would keep
 // them waiting for its pushes.
-void ServerSynchrony::rest_and_follow_writes() {
+void ServerSynchrony::quiesce_and_follow_writes() {
   const bool wrote = has_writes();
   std::map<std::size_t, at::Tensor> values;
   if (wrote) {
     for (const std::size_t i : writes()->written())
       if (i < parameters().size()) values[i] = parameters()[i].tensor.detach().clone();
   }
-  if (warm_start_) rest();
-  rule_state_ = rest();
-  rests_ = true;
+  if (warm_start_) take_values();
+  rule_state_ = take_values();
+  is_quiet_ = true;
   if (group_.all_reduce(wrote ? 1.0 : 0.0) > 0) {
     for (const auto& [i, value] : values) at::Tensor(parameters()[i].tensor.detach()).copy_(value);
     require_equal_replicas(group_, parameters(), report().step + 1);
@@ -136,8 +122,9 @@ StepOutcome ServerSynchrony::end_step(PerParameterOptimizers* updates) {
   const at::NoGradGuard no_grad;
   begin();
   require_batch();
-  // All ranks wrote, and rest in this step.
-  if (table_ && is_in_step() && has_writes()) communicating([this] { rest_and_follow_writes(); });
+  // All ranks wrote, and quiesce in this step.
+  if (table_ && is_in_step() && has_writes())
+    communicating([this] { quiesce_and_follow_writes(); });
   StepOutcome outcome{.complaint = complaint_of_silence()};
   const bool counts = has_batch() && outcome.complaint.empty();
   current().total_weight = weight().weight;
@@ -225,11 +212,11 @@ void ServerSynchrony::push_gradient(const OptimizerRule& rule, double weight) {
 // A gradient that was made before the warm start, whose values are others, counts for nothing.
 void ServerSynchrony::accrue_gradient(const OptimizerRule& rule, double weight) {
   const Stopwatch watch;
-  rests_ = false;
+  is_quiet_ = false;
   rule_state_ = {};
   if (downpour_->waits()) {
     ++waits_;
-    rest();
+    take_values();
     current().waited_seconds = watch.seconds();
     return;
   }
@@ -240,7 +227,7 @@ void ServerSynchrony::accrue_gradient(const OptimizerRule& rule, double weight) 
     current().under_way_seconds = downpour_->under_way_seconds();
   }
   exchange_ = downpour_->report();
-  if (downpour_->ends_warm_start()) rest();
+  if (downpour_->ends_warm_start()) take_values();
 }
 
 void ServerSynchrony::stepped(const Optimizers&, double) {
@@ -267,7 +254,7 @@ double ServerSynchrony::share() const {
 
 void ServerSynchrony::push_and_pull(double weight, const std::map<std::string, double>& settings) {
   const Stopwatch watch;
-  rests_ = false;
+  is_quiet_ = false;
   rule_state_ = {};
   table_->push(buffer_of(vector_), {.weight = weight, .settings = settings});
   table_->pull(buffer_of(vector_)).wait();
@@ -286,7 +273,7 @@ void ServerSynchrony::open_table() {
   if (pacing_.worker_updates && weights_.all == 0)
     weights_ = {group_.all_reduce(weight().weight), weight().weight};
   table_ = std::make_unique<server::Table>(
-      job_, server::TableSpec{.name = TableNames::next(job_),
+      job_, server::TableSpec{.name = TableNames::next(job_, "parameters"),
                               .elements = static_cast<std::size_t>(model_.elements()),
                               .dtype = *dtype_of(model_.type()),
                               .synchrony = choice_.text(),
@@ -311,7 +298,7 @@ void ServerSynchrony::quiesce() {
   require_between_steps("finish");
   if (!table_) return;
   const at::NoGradGuard no_grad;
-  communicating([this] { rest_and_follow_writes(); });
+  communicating([this] { quiesce_and_follow_writes(); });
 }
 
 // Parameters are equal already, because finish() comes before.
@@ -327,7 +314,7 @@ SynchronyState ServerSynchrony::state() {
     throw_misuse(c10::str("synchrony '", name(),
                           "' closes steps without some ranks, and has no state to save: save under "
                           "bsp, ssp, bounded_delay or asp"));
-  if (!rests_) quiesce();
+  if (!is_quiet_) quiesce();
   SynchronyState state = {.values = {{"rule", rule_name_}, {"steps", rule_state_.steps}},
                           .own = packed(kept_tensors(rule_state_, weights_))};
   if (downpour_) state.values["warm_start_is_over"] = !downpour_->is_warming();
@@ -358,7 +345,7 @@ void ServerSynchrony::restore(const SavedSynchrony& saved) {
     weights_ = saved.ranks == group_.size() ? weights : Weights();
     rule_name_ = rule;
     rule_state_ = std::move(state);
-    rests_ = true;
+    is_quiet_ = true;
   } catch (const Json::exception& error) {
     throw_misuse(c10::str("the saved state is none of ", name(), " (", error.what(), ")"));
   }

@@ -7,8 +7,8 @@
 // rank's share of all weights.
 //
 // Under downpour a rank pushes what it has accrued, and pulls, now and then (downpour_replica.h).
-// Rank 0 makes a warm start alone; the first step of the other ranks is to rest until it is over,
-// which it is when rank 0 rests, whatever for.
+// Rank 0 makes a warm start alone; the first step of the other ranks is to quiesce until it is over,
+// which it is when rank 0 quiesces, whatever for.
 //
 // The table is made in the first step, when the optimizer is known; all ranks make it together.
 #pragma once
@@ -57,9 +57,9 @@ class ServerSynchrony final : public LocalGradients {
   std::vector<at::Tensor> kept_tensors(server::RuleState& rule, Weights& weights) const;
   void begin_step() override;
   void refuse_writes() const;
-  server::RuleState rest();
+  server::RuleState take_values();
   void end_warm_start();
-  void rest_and_follow_writes();
+  void quiesce_and_follow_writes();
   void require_batch() const;
   void open_table();
   void push_and_pull(double weight, const std::map<std::string, double>& settings);
@@ -83,13 +83,13 @@ class ServerSynchrony final : public LocalGradients {
   const std::vector<at::Tensor> buffers_;  // that a consensus makes equal
   std::optional<DownpourReplica> downpour_;
   std::optional<OthersWait> warm_start_;  // that this rank makes
-  int waits_ = 0;                         // steps in which it rested for another's
+  int waits_ = 0;                         // steps in which it waited for another's
   std::unique_ptr<server::Table> table_;  // none before the first step
   std::optional<OptimizerRule> rule_;     // of the step that is about to end
   std::string rule_name_;  // of the table, or of the one that was saved; empty: none yet
-  // The servers' state when all rested; empty while ranks go on.
+  // The servers' state when all were quiet; empty while ranks go on.
   server::RuleState rule_state_;
-  bool rests_ = true, has_stepped_ = false;
+  bool is_quiet_ = true, has_stepped_ = false;
   Weights weights_;
   replica::ExchangeReport exchange_;
 };

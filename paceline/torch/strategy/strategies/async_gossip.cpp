@@ -160,7 +160,7 @@ Strategy async_gossip() {
             return {{.operation = Operation::send,
                      .elements = model.elements,
                      .peers = 1,
-                     .hidden = Traffic::Overlap::step}};
+                     .overlap = Traffic::Overlap::step}};
           },
           .check = [](const Settings& settings, int ranks) -> Result<> {
             if (auto fits = check_graph(settings, ranks); !fits) return fits;

@@ -157,7 +157,7 @@ Strategy elastic() {
       .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
         Traffic one = {.elements = model.elements,
                        .every = settings["period"],
-                       .hidden = Traffic::Overlap::step};
+                       .overlap = Traffic::Overlap::step};
         if (!has_centre_on_server(settings)) return {one};
         one.operation = Operation::send;
         one.peers = 1;

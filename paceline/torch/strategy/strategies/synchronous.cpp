@@ -13,7 +13,7 @@ Strategy synchronous() {
                                                       context.options)};
           },
           .traffic = [](const Settings&, const TrafficModel& model) -> std::vector<Traffic> {
-            return {{.elements = model.elements, .hidden = Traffic::Overlap::backward}};
+            return {{.elements = model.elements, .overlap = Traffic::Overlap::backward}};
           }};
 }
 

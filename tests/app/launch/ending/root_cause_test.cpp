@@ -42,8 +42,9 @@ TEST(RootCause, IsAwaitedWhileTheBlamedRankRuns) {
   EXPECT_FALSE(awaits_root_cause({ended(kOne, 1), RankRecord{}}));
 }
 
-TEST(RootCause, BlamedIsTheLowestOther) {
-  EXPECT_EQ(blamed_by(1, {RankRecord{}, ended(kOne, 1, {2, 1, 0}), RankRecord{}}), 0);
+TEST(RootCause, OfSeveralBlamedRanksThoseThatFailedCount) {
+  EXPECT_EQ(find_root_cause({RankRecord{}, ended(kOne, 1, {2, 1, 0}), ended(kOne, 9)}), 2);
+  EXPECT_EQ(find_root_cause({ended(kOne, 9), ended(kOne, 1, {2, 1, 0}), RankRecord{}}), 0);
 }
 
 TEST(RootCause, AServerWhoseEndIsBorneIsNone) {

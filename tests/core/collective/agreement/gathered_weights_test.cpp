@@ -12,7 +12,7 @@ struct Rank {
   GatheredWeights weights;
 };
 
-std::vector<Rank> ranks_of(FingerprintBarrier::Form form, int ranks) {
+std::vector<Rank> gathering_ranks(FingerprintBarrier::Form form, int ranks) {
   std::vector<Rank> all;
   for (int rank = 0; rank < ranks; ++rank)
     all.push_back(
@@ -40,7 +40,7 @@ TEST(GatheredWeights, AreKnownToAllRanksByRankWhenTheAssentIsComplete) {
   for (const FingerprintBarrier::Form form :
        {FingerprintBarrier::Form::dissemination, FingerprintBarrier::Form::tree}) {
     for (int count = 2; count <= 33; ++count) {
-      auto ranks = ranks_of(form, count);
+      auto ranks = gathering_ranks(form, count);
       while (tell_all(ranks)) continue;
       std::vector<double> expected;
       for (int rank = 0; rank < count; ++rank) expected.push_back(0.5 + rank);

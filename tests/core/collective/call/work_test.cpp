@@ -69,6 +69,16 @@ TEST_F(WorkOfAnotherThread, WhoComputesMeanwhileLeavesTheDrivingToIt) {
   }
 }
 
+// A stream that still waited then would hold back a caller who sees that the work is done.
+TEST_F(WorkOfAnotherThread, IsDoneOnceNoStreamWaitsForIt) {
+  const auto state = std::make_shared<Work::State>(reactor_, waited_);
+  bool was_done = true;
+  state->runs_on_device([](void*) { return Result<>(Done{}); }, [&] { was_done = state->done(); });
+  reactor_->post([state] { state->finish(std::nullopt); });
+  state->wait({});
+  EXPECT_FALSE(was_done);
+}
+
 TEST(Work, AWaitThatRunsOutLeavesTheOperationRunning) {
   for (const auto& options : {kShared, kTcp}) {
     std::atomic<bool> late = false;

@@ -1,3 +1,4 @@
+// Also covers paceline/core/collective/carrier/group_board.cpp.
 #include "paceline/core/collective/carrier/board_carrier.h"
 
 #include <gtest/gtest.h>

@@ -89,10 +89,10 @@ TEST(Board, ACountMayBeAwaitedWhereAtMostOneRankIsBehind) {
 TEST(Board, ReachesAllWhereEveryPageSaysWhereItsRanksMemoryIs) {
   const Pages pages = pages_of(3);
   for (const int rank : {0, 2})
-    Board::initialize(pages[std::size_t(rank)]->bytes(), transport::own_memory_door());
+    Board::initialize(pages[std::size_t(rank)]->bytes(), transport::own_remote_memory());
   EXPECT_TRUE(Board(1, pages).reaches_all()) << "its own memory it has";
   EXPECT_FALSE(Board(0, pages).reaches_all()) << "rank 1 says nothing";
-  auto wrong = transport::own_memory_door();
+  auto wrong = transport::own_remote_memory();
   ++wrong.token;
   Board::initialize(pages[1]->bytes(), wrong);
   EXPECT_FALSE(Board(0, pages).reaches_all());
@@ -100,7 +100,7 @@ TEST(Board, ReachesAllWhereEveryPageSaysWhereItsRanksMemoryIs) {
 
 TEST(Board, WritesToEveryRankButThoseThatForbidIt) {
   const Pages pages = pages_of(3);
-  for (const auto& page : pages) Board::initialize(page->bytes(), transport::own_memory_door());
+  for (const auto& page : pages) Board::initialize(page->bytes(), transport::own_remote_memory());
   std::vector<Board> boards;
   for (int rank = 0; rank < 3; ++rank) boards.emplace_back(rank, pages);
   std::vector<int> buffers(3);

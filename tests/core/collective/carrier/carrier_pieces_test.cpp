@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <barrier>
 #include <functional>
 #include <memory>
 #include <random>
@@ -165,6 +166,20 @@ std::vector<Values> results_of(std::uint64_t seed, std::size_t count, LateDevice
   return results;
 }
 
+// "result 3: byte 70 of 131064 is 5, not 7"; empty: they are the same.
+std::string difference_of(const std::vector<Values>& results, const std::vector<Values>& right) {
+  if (results.size() != right.size()) return "their numbers";
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    if (results[i].size() != right[i].size()) return fmt::format("the size of result {}", i);
+    const auto [is, be] = std::ranges::mismatch(results[i], right[i]);
+    if (be != right[i].end()) {
+      return fmt::format("result {}: byte {} of {} is {}, not {}", i, be - right[i].begin(),
+                         right[i].size(), *is, *be);
+    }
+  }
+  return {};
+}
+
 // The sizes lie around the ends of pieces, and of the parts of a board.
 TEST(StagedPieces, HaveTheBitsOfHostMemoryInAllTypes) {
   for (int ranks = 2; ranks <= (kSanitized ? 3 : 5); ++ranks) {
@@ -178,9 +193,11 @@ TEST(StagedPieces, HaveTheBitsOfHostMemoryInAllTypes) {
                                         5 * kPiece + 16, 9 * kPiece + 8}) {
           devices.device(0).be_eager(bytes % 16 == 8 || bytes == 4 * kPiece);
           const std::uint64_t seed = test::seed(4473) + bytes;
-          EXPECT_EQ(results_of(seed, bytes, &devices.device(0), job),
-                    results_of(seed, bytes, nullptr, job))
-              << bytes << " bytes";
+          EXPECT_EQ(difference_of(results_of(seed, bytes, &devices.device(0), job),
+                                  results_of(seed, bytes, nullptr, job)),
+                    "")
+              << bytes << " bytes, rank " << job.rank() << " of " << ranks << " by "
+              << (share_memory ? "shm" : "tcp");
         }
       });
     }
@@ -199,7 +216,9 @@ TEST(StagedPieces, AreARanksOwnAffair) {
         LateDevice* const device = rank == 1 ? nullptr : &devices.device(0);
         for (const std::size_t bytes : {kPiece, 3 * kPiece + 8, 9 * kPiece + 16}) {
           devices.device(0).be_eager(bytes % 16 == 8);
-          EXPECT_EQ(results_of(bytes, bytes, device, job), results_of(bytes, bytes, nullptr, job));
+          EXPECT_EQ(difference_of(results_of(bytes, bytes, device, job),
+                                  results_of(bytes, bytes, nullptr, job)),
+                    "");
         }
       });
     }
@@ -340,6 +359,7 @@ TEST(StagedPieces, ADeviceThatHangsInTheMiddleIsNamedAtTheDeadline) {
 TEST(StagedPieces, ADeviceThatFailsInTheMiddleIsNamedWithItsRankAndOperation) {
   for (const bool share_memory : {true, false}) {
     LateDevices devices(test::seed(4480), 2);
+    std::barrier called(2);  // a rank that calls later is told of the failure at once
     const OnDevice memory[] = {{devices.device(0), 8 * kBoardPiece, nullptr, 0},
                                {devices.device(1), 8 * kBoardPiece, nullptr, 1}};
     run_with(devices, 2, staged(share_memory, kBoardPiece), [&](Job& job) {
@@ -349,6 +369,7 @@ TEST(StagedPieces, ADeviceThatFailsInTheMiddleIsNamedWithItsRankAndOperation) {
       job.world().barrier().wait();
       if (job.rank() == 1) device.allow_copies_to_host(4);
       const Work work = job.world().all_reduce(values.buffer());
+      called.arrive_and_wait();
       failure_of([&] { work.wait(Deadline::in(50ms)); });
       if (job.rank() == 1) device.break_down("an illegal address");
       const Failure failure = failure_of([&] { work.wait(); });

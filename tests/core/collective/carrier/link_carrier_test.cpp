@@ -13,8 +13,6 @@
 namespace paceline::collective::testing {
 namespace {
 
-using transport::FrameHeader;
-
 TEST(LinkCarrier, HaveTheBitsOfMessagesUpToTheirLongestInputAndBeyond) {
   run_ranks(2, kTcp, [](Job& job) {
     constexpr std::size_t kLongest = LinkCarrier::kLongestInput / sizeof(float);
@@ -129,7 +127,7 @@ class LinkCarrierOfOne : public ::testing::Test {
     return carrier.received(1, {.type = frame::kPosted, .sequence = sequence, .descriptor = print},
                             payload, Delivery::payload);
   }
-  Progress advance(std::uint64_t sequence) {
+  CallProgress advance(std::uint64_t sequence) {
     EXPECT_TRUE(carrier.begin(sequence, request));
     return carrier.advance().value();
   }
@@ -143,14 +141,14 @@ class LinkCarrierOfOne : public ::testing::Test {
 };
 
 TEST_F(LinkCarrierOfOne, WhoeverPostsSomethingElseSendsAllToTheirCalls) {
-  EXPECT_EQ(advance(1), Progress::waiting);
+  EXPECT_EQ(advance(1), CallProgress::waiting);
   ASSERT_TRUE(receive(1, 8, 6));
-  EXPECT_EQ(advance(1), Progress::by_messages) << "another call";
+  EXPECT_EQ(advance(1), CallProgress::by_messages) << "another call";
   ASSERT_TRUE(receive(2, 4));
-  EXPECT_EQ(advance(2), Progress::by_messages) << "another length";
+  EXPECT_EQ(advance(2), CallProgress::by_messages) << "another length";
   EXPECT_EQ(output, std::vector<std::int32_t>(2, 7));
   ASSERT_TRUE(receive(3, 8));
-  EXPECT_EQ(advance(3), Progress::done);
+  EXPECT_EQ(advance(3), CallProgress::done);
 }
 
 TEST_F(LinkCarrierOfOne, ASecondPostAndOneThatIsTooLongAreRefused) {

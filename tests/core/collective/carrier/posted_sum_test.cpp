@@ -66,7 +66,7 @@ class PostedWorld {
     request.output = {outputs[rank].data(), call_.count, call_.dtype};
     return request;
   }
-  Progress advance(std::size_t rank, std::uint64_t sequence) {
+  CallProgress advance(std::size_t rank, std::uint64_t sequence) {
     const Request request = request_of(rank);
     return PostedSum(boards[rank], chunks_, sequence, request).advance();
   }
@@ -99,7 +99,7 @@ class PostedWorld {
         continue;
       }
       if (boards[rank].state(sequence, kCall) != Board::State::all_equal) continue;
-      if (advance(rank, sequence) != Progress::done) continue;
+      if (advance(rank, sequence) != CallProgress::done) continue;
       ASSERT_TRUE(holds_sum(rank, sequence)) << "rank " << rank << ", operation " << sequence;
       ended[rank] = sequence;
     }
@@ -144,12 +144,12 @@ TEST(PostedSum, OfAChunkThatAnotherRankHasTakenIsAwaited) {
   ASSERT_TRUE(slow.take_part(1, 1));
   EXPECT_THAT(world.awaited(3, 1), ElementsAre(1));
   EXPECT_THAT(world.awaited(1, 1), IsEmpty());
-  for (const std::size_t rank : {3, 0, 2}) EXPECT_EQ(world.advance(rank, 1), Progress::soon);
+  for (const std::size_t rank : {3, 0, 2}) EXPECT_EQ(world.advance(rank, 1), CallProgress::soon);
   // Its 48 elements from 48 on.
   slow.sum(1, ReduceOp::sum, 48, {slow.posted(1, 1).data() + 192, 48, Dtype::f32});
   slow.end_part(1, 1);
   for (const std::size_t rank : {3, 0, 1, 2}) {
-    EXPECT_EQ(world.advance(rank, 1), Progress::done);
+    EXPECT_EQ(world.advance(rank, 1), CallProgress::done);
     EXPECT_TRUE(world.holds_sum(rank, 1));
   }
 }

@@ -14,6 +14,7 @@
 #include "tests/core/collective/worlds.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared_memory.h"
+#include "tests/support/test_link.h"
 
 namespace paceline::collective {
 namespace {
@@ -24,34 +25,22 @@ using Segments = std::map<std::uint64_t, Mapped>;
 constexpr std::uint64_t kData = 1, kStage = 2;
 
 // A link to a peer whose memory is all that is asked for.
-class MemoryLink final : public transport::Link {
+class MemoryLink final : public test::TestLink {
  public:
   MemoryLink(int peer, const Segments& segments, const std::set<int>& left)
-      : peer_(peer), segments_(segments), left_(left) {}
-  int peer() const override { return peer_; }
+      : TestLink(peer), segments_(segments), left_(left) {}
   Mapped memory(std::uint64_t segment) override {
     const auto found = segments_.find(segment);
     return found == segments_.end() ? nullptr : found->second;
   }
-  void send(const transport::FrameHeader&, Bytes, transport::SendListener*,
-            std::uint64_t) override {}
-  MutableBytes window(transport::Remote, std::size_t) override { return {}; }
-  void release(const transport::FrameHeader&) override {}
-  std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
-  void offer(std::uint64_t, Mapped) override {}
-  void withdraw(std::uint64_t) override {}
   bool withholds(std::uint64_t segment) const override {
     const auto found = segments_.find(segment);
     return found != segments_.end() && found->second == nullptr;
   }
-  void abandon() override {}
-  bool flushed() const override { return true; }
   // A use of a peer ends unsound when it has left before, as between processes.
-  bool begin_use() override { return true; }
-  bool end_use() override { return !left_.contains(peer_); }
+  bool end_use() override { return !left_.contains(peer()); }
 
  private:
-  const int peer_;
   const Segments& segments_;
   const std::set<int>& left_;
 };
@@ -66,7 +55,7 @@ struct Setting {
   bool unsure = false;     // whether all have what the others share
 };
 
-std::string label(const Setting& s) {
+std::string setting_label(const Setting& s) {
   return fmt::format("{} {} x {} of {} ranks, seed {}{}", name_of(s.op), s.count, name_of(s.dtype),
                      s.ranks, s.seed, s.reaches ? ", reached" : "");
 }
@@ -79,7 +68,7 @@ class World {
     segments_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
       pages_.push_back(test::shared_memory_of(Board::page_bytes()));
-      Board::initialize(pages_.back()->bytes(), transport::own_memory_door());
+      Board::initialize(pages_.back()->bytes(), transport::own_remote_memory());
     }
     for (std::size_t r = 0; r < ranks; ++r) add(static_cast<int>(r));
     wanted_.resize(bytes());
@@ -227,15 +216,15 @@ void run(const Setting& setting) {
     left.push_back(r);
   }
   for (int idle = 0; !left.empty();) {
-    ASSERT_LT(idle, 1000) << "nobody can go on: " << label(setting);
+    ASSERT_LT(idle, 1000) << "nobody can go on: " << setting_label(setting);
     const std::size_t turn = world.numbers().below(left.size()), rank = left[turn];
     const auto progress = running[rank]->advance();
     ASSERT_TRUE(progress) << progress.error().what;
-    const bool waits = progress.value() == Progress::soon;
-    ASSERT_FALSE(waits && running[rank]->awaited().empty()) << label(setting);
+    const bool waits = progress.value() == CallProgress::soon;
+    ASSERT_FALSE(waits && running[rank]->awaited().empty()) << setting_label(setting);
     idle = waits ? idle + 1 : 0;
-    if (progress.value() != Progress::done) continue;
-    ASSERT_TRUE(world.holds_sum(rank)) << "rank " << rank << ": " << label(setting);
+    if (progress.value() != CallProgress::done) continue;
+    ASSERT_TRUE(world.holds_sum(rank)) << "rank " << rank << ": " << setting_label(setting);
     world.spoil(rank);
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(turn));
   }
@@ -306,14 +295,15 @@ TEST(SharedReduction, WaitsForMemoryThatIsNotKnownYet) {
   world.post(1);
   SharedReduction &first = world.begin(0), &second = world.begin(1);
   world.forget(1, kData);
-  EXPECT_EQ(first.advance().value(), Progress::soon);
+  EXPECT_EQ(first.advance().value(), CallProgress::soon);
   EXPECT_EQ(first.awaited(), std::vector{1});
-  EXPECT_EQ(second.advance().value(), Progress::moved);
-  EXPECT_EQ(second.advance().value(), Progress::soon) << "the first one may not come to have it";
+  EXPECT_EQ(second.advance().value(), CallProgress::moved);
+  EXPECT_EQ(second.advance().value(), CallProgress::soon)
+      << "the first one may not come to have it";
   EXPECT_EQ(second.awaited(), std::vector{0});
   world.know(1, kData, 1 << 20);
-  EXPECT_EQ(first.advance().value(), Progress::moved);
-  EXPECT_EQ(second.advance().value(), Progress::moved);
+  EXPECT_EQ(first.advance().value(), CallProgress::moved);
+  EXPECT_EQ(second.advance().value(), CallProgress::moved);
 }
 
 TEST(SharedReduction, LeavesBeforeItTouchesAnythingWhereARankWillNotHaveTheMemory) {
@@ -323,12 +313,12 @@ TEST(SharedReduction, LeavesBeforeItTouchesAnythingWhereARankWillNotHaveTheMemor
   world.post(1);
   SharedReduction &first = world.begin(0), &second = world.begin(1);
   world.withhold(1, kData);
-  EXPECT_EQ(second.advance().value(), Progress::moved);
-  EXPECT_EQ(second.advance().value(), Progress::soon);
-  EXPECT_EQ(first.advance().value(), Progress::moved) << "it tells so";
+  EXPECT_EQ(second.advance().value(), CallProgress::moved);
+  EXPECT_EQ(second.advance().value(), CallProgress::soon);
+  EXPECT_EQ(first.advance().value(), CallProgress::moved) << "it tells so";
   EXPECT_EQ(first.withheld(), std::vector{1});
-  EXPECT_EQ(second.advance().value(), Progress::by_messages);
-  EXPECT_EQ(first.advance().value(), Progress::by_messages);
+  EXPECT_EQ(second.advance().value(), CallProgress::by_messages);
+  EXPECT_EQ(first.advance().value(), CallProgress::by_messages);
   EXPECT_TRUE(std::ranges::equal(world.output(0), before));
 }
 
@@ -383,7 +373,7 @@ TEST(SharedReduction, TheEdgesOfAnOutputAreWrittenByItsRankAlone) {
   EXPECT_TRUE(std::ranges::equal(world.output(1).first(100), std::span(before).first(100)));
   EXPECT_FALSE(
       std::ranges::equal(world.output(1).subspan(100, 100), std::span(before).subspan(100, 100)));
-  for (int i = 0; i < 100 && second.advance().value() != Progress::done; ++i)
+  for (int i = 0; i < 100 && second.advance().value() != CallProgress::done; ++i)
     ASSERT_TRUE(first.advance());
   EXPECT_TRUE(world.holds_sum(1));
 }
@@ -395,10 +385,10 @@ TEST(SharedReduction, MovesWithEachPieceOfAnyRank) {
   world.post(1);
   SharedReduction &first = world.begin(0), &second = world.begin(1);
   const std::uint64_t before = first.movement();
-  ASSERT_EQ(second.advance().value(), Progress::moved);
+  ASSERT_EQ(second.advance().value(), CallProgress::moved);
   const std::uint64_t after = first.movement();
   EXPECT_NE(before, after);
-  ASSERT_NE(first.advance().value(), Progress::soon);
+  ASSERT_NE(first.advance().value(), CallProgress::soon);
   EXPECT_NE(first.movement(), after);
 }
 
@@ -438,10 +428,10 @@ TEST(SharedReduction, WaitsForAHiddenBufferThatIsGoneForWhoHidesItWillSayWhy) {
     world.post(0);
     world.post(1);
     SharedReduction& first = world.begin(0);
-    EXPECT_EQ(first.advance().value(), Progress::soon);
+    EXPECT_EQ(first.advance().value(), CallProgress::soon);
     EXPECT_EQ(first.awaited(), std::vector{1});
     ASSERT_TRUE(gone.open());
-    EXPECT_EQ(first.advance().value(), Progress::moved);
+    EXPECT_EQ(first.advance().value(), CallProgress::moved);
   }
 }
 
@@ -453,9 +443,10 @@ TEST(SharedReduction, SumsAPieceUpOnceHoweverOftenItIsWritten) {
   world.post(0);
   world.post(1);
   SharedReduction& first = world.begin(0);
-  for (int attempt = 0; attempt < 3; ++attempt) EXPECT_EQ(first.advance().value(), Progress::soon);
+  for (int attempt = 0; attempt < 3; ++attempt)
+    EXPECT_EQ(first.advance().value(), CallProgress::soon);
   ASSERT_TRUE(gone.open());
-  EXPECT_EQ(first.advance().value(), Progress::moved);
+  EXPECT_EQ(first.advance().value(), CallProgress::moved);
   EXPECT_TRUE(world.begins_with_sum(gone.data(), 4096));
 }
 
@@ -466,7 +457,7 @@ TEST(SharedReduction, WritesNothingToARankThatHasForbiddenIt) {
   SharedReduction& first = world.begin(0);
   ASSERT_TRUE(world.board(1).forbid_writes());
   world.spoil(1);
-  EXPECT_EQ(first.advance().value(), Progress::soon);
+  EXPECT_EQ(first.advance().value(), CallProgress::soon);
   EXPECT_TRUE(world.is_spoilt(1));
 }
 

@@ -65,8 +65,8 @@ void put(std::vector<std::byte>& values, std::size_t i, T value) {
 }
 
 template <typename T, typename Wide = T, typename Widen, typename Narrow>
-std::vector<std::byte> expected(ReduceOp op, const std::vector<std::vector<std::byte>>& inputs,
-                                double factor, const Widen& widen, const Narrow& narrow) {
+std::vector<std::byte> expected_sum(ReduceOp op, const std::vector<std::vector<std::byte>>& inputs,
+                                    double factor, const Widen& widen, const Narrow& narrow) {
   std::vector<std::byte> result(kCount * sizeof(T));
   for (std::size_t i = 0; i < kCount; ++i) {
     std::vector<Wide> leaves;
@@ -78,22 +78,23 @@ std::vector<std::byte> expected(ReduceOp op, const std::vector<std::vector<std::
   return result;
 }
 
-std::vector<std::byte> expected(Dtype dtype, ReduceOp op,
-                                const std::vector<std::vector<std::byte>>& inputs, double factor) {
+std::vector<std::byte> expected_sum(Dtype dtype, ReduceOp op,
+                                    const std::vector<std::vector<std::byte>>& inputs,
+                                    double factor) {
   const auto same = [](auto value) { return value; };
   switch (dtype) {
-    case Dtype::f32: return expected<float>(op, inputs, factor, same, same);
-    case Dtype::f64: return expected<double>(op, inputs, factor, same, same);
-    case Dtype::i32: return expected<std::int32_t>(op, inputs, factor, same, same);
-    case Dtype::u8: return expected<std::uint8_t>(op, inputs, factor, same, same);
+    case Dtype::f32: return expected_sum<float>(op, inputs, factor, same, same);
+    case Dtype::f64: return expected_sum<double>(op, inputs, factor, same, same);
+    case Dtype::i32: return expected_sum<std::int32_t>(op, inputs, factor, same, same);
+    case Dtype::u8: return expected_sum<std::uint8_t>(op, inputs, factor, same, same);
     case Dtype::boolean: {
       const bool is_or = op != ReduceOp::min && op != ReduceOp::product;
-      return expected<std::uint8_t>(
+      return expected_sum<std::uint8_t>(
           is_or ? ReduceOp::max : ReduceOp::min, inputs, factor,
           [](std::uint8_t byte) { return static_cast<std::uint8_t>(byte != 0); }, same);
     }
     default:
-      return expected<std::uint16_t, float>(
+      return expected_sum<std::uint16_t, float>(
           op, inputs, factor, [&](std::uint16_t half) { return widened(dtype, half); },
           [&](float value) { return narrowed(dtype, value); });
   }
@@ -128,7 +129,7 @@ TEST(TreeSum, IsTheBalancedTreeRoundedOnceWhereverItsTargetLies) {
         for (int in_place = -1; in_place < count; ++in_place) {
           std::vector<std::vector<std::byte>> values;
           for (int i = 0; i < count; ++i) values.push_back(numbers_of(dtype, random));
-          const auto wanted = expected(dtype, op, values, factor);
+          const auto wanted = expected_sum(dtype, op, values, factor);
           std::vector<ConstBuffer> inputs;
           for (const auto& v : values) inputs.push_back({v.data(), kCount, dtype});
           std::vector<std::byte> apart(wanted.size());

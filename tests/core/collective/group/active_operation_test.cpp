@@ -57,15 +57,15 @@ class ActiveOperationOfOne : public ::testing::Test {
 
 TEST_F(ActiveOperationOfOne, IsDoneWhenAllHavePosted) {
   EXPECT_EQ(operation->missing(), (std::vector{1, 2}));
-  EXPECT_EQ(operation->look_at_post().value(), Progress::waiting);
+  EXPECT_EQ(operation->look_at_post().value(), CallProgress::waiting);
   post(2, 10, 20);
   EXPECT_EQ(operation->missing(), std::vector{1});
   post(1, 100, 200);
   EXPECT_FALSE(operation->done()) << "it has not looked";
-  EXPECT_EQ(operation->look_at_post().value(), Progress::moved);
+  EXPECT_EQ(operation->look_at_post().value(), CallProgress::moved);
   EXPECT_TRUE(operation->done());
   EXPECT_EQ(values, (std::vector<std::int32_t>{111, 222}));
-  EXPECT_EQ(operation->look_at_post().value(), Progress::waiting) << "nothing is summed twice";
+  EXPECT_EQ(operation->look_at_post().value(), CallProgress::waiting) << "nothing is summed twice";
   EXPECT_EQ(values[0], 111);
 }
 

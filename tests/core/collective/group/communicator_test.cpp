@@ -10,6 +10,7 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <ranges>
 #include <thread>
 
 #include "paceline/core/collective/call/call.h"
@@ -174,9 +175,43 @@ TEST(Communicator, TellsWhatCarriesACall) {
       EXPECT_EQ(world.carrier(Operation::barrier, 0), shortest);
       EXPECT_EQ(world.carrier(Operation::all_reduce, kLong), longest);
       EXPECT_EQ(world.carrier(Operation::all_gather, kLong),
-                world.forecasts(Operation::all_gather, kLong).front().algorithm);
+                world.forecasts(Operation::all_gather, kLong).front().carrier);
     });
   }
+}
+
+TEST(Communicator, ForecastsBeginWithTheCarrierAndGoOnWithTheCheapest) {
+  constexpr std::array kOperations = {Operation::all_reduce, Operation::reduce_scatter,
+                                      Operation::all_gather, Operation::broadcast,
+                                      Operation::reduce,     Operation::all_to_all};
+  const auto expect = [&](const Communicator& world, Operation operation, std::size_t bytes) {
+    const auto forecasts = world.forecasts(operation, bytes);
+    EXPECT_EQ(forecasts.front().carrier, world.carrier(operation, bytes));
+    EXPECT_TRUE(std::ranges::is_sorted(forecasts | std::views::drop(1), {}, &Forecast::seconds));
+    EXPECT_TRUE(world.size() == 1 || forecasts.front().seconds > 0);
+    const auto names = world.algorithms(operation);
+    for (const std::string_view name : names)
+      EXPECT_EQ(std::ranges::count(forecasts, name, &Forecast::carrier), 1) << name;
+    EXPECT_LE(forecasts.size(), names.size() + 1);
+  };
+  for (const auto& options : {kShared, kTcp, kSharedFast, kTcpFast}) {
+    for (const int ranks : {1, 2, 7, 8, 9}) {
+      run_ranks(ranks, options, [&](Job& job) {
+        if (job.rank() > 0) return;
+        for (const Operation operation : kOperations) {
+          for (const std::size_t bytes : {4, 1 << 10, 64 << 10, 1 << 20, 64 << 20}) {
+            SCOPED_TRACE(fmt::format("{} of {} bytes, {} ranks, {}", name_of(operation), bytes,
+                                     ranks, label(options)));
+            expect(job.world(), operation, bytes);
+          }
+        }
+      });
+    }
+  }
+  run_ranks(7, kShared, [](Job& job) {
+    const Forecast first = job.world().forecasts(Operation::all_reduce, 64 << 20).front();
+    EXPECT_EQ(first.carrier, "board") << "whatever the model says";
+  });
 }
 
 TEST(Communicator, AVerdictNamesWhatCarriesTheCall) {

@@ -14,6 +14,7 @@
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/program/algorithm_catalogue.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/test_link.h"
 
 namespace paceline::collective::testing {
 namespace {
@@ -106,9 +107,9 @@ TEST(Group, ASendThatIsDoneIsNotInFlight) {
 }
 
 // A link whose frames wait until they are let out, to a peer that the test plays.
-class HeldLink final : public transport::Link {
+class HeldLink final : public test::TestLink {
  public:
-  int peer() const override { return 1; }
+  using TestLink::TestLink;
   void send(const transport::FrameHeader&, Bytes, transport::SendListener* listener,
             std::uint64_t cookie) override {
     if (listener != nullptr) held.emplace_back(listener, cookie);
@@ -116,12 +117,6 @@ class HeldLink final : public transport::Link {
   void let_out() {
     for (const auto& [listener, cookie] : std::exchange(held, {})) listener->sent(cookie);
   }
-  MutableBytes window(transport::Remote, std::size_t) override { return {}; }
-  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t) override { return nullptr; }
-  void release(const transport::FrameHeader&) override {}
-  std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
-  void offer(std::uint64_t, std::shared_ptr<const transport::SharedMemory>) override {}
-  void withdraw(std::uint64_t) override {}
   void abandon() override { held.clear(); }
   bool flushed() const override { return held.empty(); }
 
@@ -132,7 +127,7 @@ class HeldLink final : public transport::Link {
 class GroupOfTwo : public ::testing::Test {
  protected:
   GroupOfTwo() {
-    auto link = std::make_unique<HeldLink>();
+    auto link = std::make_unique<HeldLink>(1);
     link_ = link.get();
     generation_->attach(1, std::move(link));
     group_ = std::make_shared<Group>(1, "world", reactor_, Members(generation_, {0, 1}));

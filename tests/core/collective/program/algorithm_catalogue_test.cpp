@@ -20,7 +20,7 @@ namespace {
 
 using namespace testing;
 
-std::string label(const Algorithm& algorithm) {
+std::string algorithm_label(const Algorithm& algorithm) {
   return std::string(name_of(algorithm.operation)) + " " + std::string(algorithm.name);
 }
 
@@ -93,7 +93,7 @@ TEST(Catalogue, EveryAlgorithmIsProvenForEveryRootAndHosts) {
 // With a closed form, each proof is also one of the costs.
 TEST(Catalogue, EveryAlgorithmStatesWhatItCosts) {
   for (const Algorithm& algorithm : built_in_algorithms())
-    EXPECT_NE(algorithm.closed_form, nullptr) << label(algorithm);
+    EXPECT_NE(algorithm.closed_form, nullptr) << algorithm_label(algorithm);
 }
 
 TEST(Catalogue, EveryAlgorithmIsProvenForManyRanks) {
@@ -116,9 +116,9 @@ TEST(Catalogue, EveryAlgorithmHasTheTreeThatItPromises) {
           always_balanced && proof_of_built_in(algorithm, ranks).value().balanced_tree;
       always_promised = always_promised && algorithm.has_balanced_tree({.ranks = ranks});
     }
-    EXPECT_EQ(always_promised, always_balanced) << label(algorithm);
+    EXPECT_EQ(always_promised, always_balanced) << algorithm_label(algorithm);
     EXPECT_TRUE(!always_balanced || algorithm.determinism == DeterminismClass::d3)
-        << label(algorithm) << ": one tree for all chunks is class d3";
+        << algorithm_label(algorithm) << ": one tree for all chunks is class d3";
   }
 }
 
@@ -133,20 +133,23 @@ TEST(Catalogue, EveryAlgorithmRoundsAsItPromises) {
           always_once = always_once && make_plan(program, ranks)->rounds_once;
       }
     }
-    EXPECT_EQ(algorithm.rounds_once, always_once) << label(algorithm);
+    EXPECT_EQ(algorithm.rounds_once, always_once) << algorithm_label(algorithm);
   }
 }
 
 TEST(Catalogue, EveryAlgorithmRefusesShapesThatAreNone) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
-    EXPECT_FALSE(algorithm.fits({.ranks = 4, .rank = 4})) << label(algorithm);
-    EXPECT_FALSE(algorithm.fits({.ranks = 4, .root = 4})) << label(algorithm);
-    EXPECT_FALSE(algorithm.fits({.ranks = 0})) << label(algorithm);
-    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0}}})) << label(algorithm);
-    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0, 1}, {}}})) << label(algorithm);
-    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0, 1}, {1}}})) << label(algorithm);
-    EXPECT_FALSE(algorithm.fits({.ranks = 4, .dimensions = {2, 3}})) << label(algorithm);
-    EXPECT_FALSE(algorithm.fits({.ranks = 4, .dimensions = {-2, -2}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .rank = 4})) << algorithm_label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .root = 4})) << algorithm_label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 0})) << algorithm_label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0}}})) << algorithm_label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0, 1}, {}}}))
+        << algorithm_label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0, 1}, {1}}}))
+        << algorithm_label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .dimensions = {2, 3}})) << algorithm_label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .dimensions = {-2, -2}}))
+        << algorithm_label(algorithm);
   }
 }
 
@@ -175,7 +178,7 @@ TEST(Catalogue, NoAlgorithmMovesFewerChunksThanCanDo) {
     for (const int ranks : rank_counts(algorithm, 16)) {
       EXPECT_GE(chunks_sent(proof_of_built_in(algorithm, ranks).value()),
                 least_chunks(algorithm, ranks))
-          << label(algorithm) << ", " << ranks << " ranks";
+          << algorithm_label(algorithm) << ", " << ranks << " ranks";
     }
   }
 }
@@ -251,8 +254,8 @@ TEST(Catalogue, NoAlgorithmSurvivesOneWrongStep) {
           spoil(algorithm, programs[static_cast<std::size_t>(rank)], ranks, numbers);
       if (change.empty()) continue;
       EXPECT_NE(fault_of(algorithm, programs, root), "")
-          << label(algorithm) << ", " << ranks << " ranks, root " << root << ", seed " << kSeed
-          << ", try " << i << ": rank " << rank << " " << change;
+          << algorithm_label(algorithm) << ", " << ranks << " ranks, root " << root << ", seed "
+          << kSeed << ", try " << i << ": rank " << rank << " " << change;
     }
   }
 }

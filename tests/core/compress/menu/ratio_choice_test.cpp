@@ -65,11 +65,11 @@ std::vector<double> random_ready(SeededNumbers& numbers, int tensors) {
 }
 
 double end_of(std::span<const Menu> menus, const Choice& choice, std::span<const double> ready,
-              const Carrier& carrier) {
+              const LinkSpeed& link) {
   double end = 0;
   for (std::size_t m = 0; m < menus.size(); ++m)
-    end = std::max(end, ready[m]) + carrier.seconds +
-          carrier.seconds_per_byte * menus[m][choice[m]].bytes;
+    end =
+        std::max(end, ready[m]) + link.seconds + link.seconds_per_byte * menus[m][choice[m]].bytes;
   return end;
 }
 
@@ -115,7 +115,7 @@ TEST(FewestBytes, AreNoneWhereNothingMeetsTheLimit) {
 
 TEST(EarliestEnd, IsThatOfBruteForce) {
   SeededNumbers numbers(test::seed(10));
-  const Carrier carrier{5e-5, 1e-6};
+  const LinkSpeed link{5e-5, 1e-6};
   int sooner = 0;
   for (int i = 0; i < 100; ++i) {
     const auto menus = random_menus(numbers, 5, 4);
@@ -124,35 +124,35 @@ TEST(EarliestEnd, IsThatOfBruteForce) {
     double brute = kNone;
     for_each_choice(menus, [&](const Choice& choice) {
       if (fits(menus, choice, limit, 2000))
-        brute = std::min(brute, end_of(menus, choice, ready, carrier));
+        brute = std::min(brute, end_of(menus, choice, ready, link));
     });
-    const auto chosen = earliest_end(menus, ready, carrier, limit);
+    const auto chosen = earliest_end(menus, ready, link, limit);
     ASSERT_TRUE(chosen);
     ASSERT_DOUBLE_EQ(chosen->cost, brute);
-    EXPECT_DOUBLE_EQ(end_of(menus, chosen->offers, ready, carrier), brute);
+    EXPECT_DOUBLE_EQ(end_of(menus, chosen->offers, ready, link), brute);
     const auto bytes = fewest_bytes(menus, limit, 2000);
-    sooner += brute < end_of(menus, bytes->offers, ready, carrier) - 1e-12 ? 1 : 0;
+    sooner += brute < end_of(menus, bytes->offers, ready, link) - 1e-12 ? 1 : 0;
   }
   EXPECT_GT(sooner, 0) << "the fewest bytes are not always the earliest end";
 }
 
 TEST(EarliestEnd, RelaxedIsNoLaterAndLosesNoMoreAndNothingOfWhatIsHidden) {
   SeededNumbers numbers(test::seed(11));
-  const Carrier carrier{5e-5, 1e-6};
+  const LinkSpeed link{5e-5, 1e-6};
   int less = 0;
   for (int i = 0; i < 100; ++i) {
     const auto menus = random_menus(numbers, 5, 4);
     auto ready = random_ready(numbers, 5);
     ready.back() += 1;  // all others are hidden behind it
     const double limit = sum(menus, Choice(5, 2), &Offer::error);
-    const auto earliest = earliest_end(menus, ready, carrier, limit);
-    const auto found = relaxed(*earliest, menus, ready, carrier);
-    EXPECT_NEAR(end_of(menus, found.offers, ready, carrier), earliest->cost, 1e-12);
+    const auto earliest = earliest_end(menus, ready, link, limit);
+    const auto found = relaxed(*earliest, menus, ready, link);
+    EXPECT_NEAR(end_of(menus, found.offers, ready, link), earliest->cost, 1e-12);
     EXPECT_EQ(Choice(found.offers.begin(), found.offers.end() - 1), Choice(4, 0)) << "dense";
     ready.back() -= 1;
-    const auto tight = earliest_end(menus, ready, carrier, limit);
-    const auto eased = relaxed(*tight, menus, ready, carrier);
-    EXPECT_LE(end_of(menus, eased.offers, ready, carrier), tight->cost + 1e-12);
+    const auto tight = earliest_end(menus, ready, link, limit);
+    const auto eased = relaxed(*tight, menus, ready, link);
+    EXPECT_LE(end_of(menus, eased.offers, ready, link), tight->cost + 1e-12);
     const double before = sum(menus, tight->offers, &Offer::error),
                  after = sum(menus, eased.offers, &Offer::error);
     EXPECT_LE(after, before);

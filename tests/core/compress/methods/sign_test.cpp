@@ -7,7 +7,6 @@ namespace paceline::compress::sign_claims {
 namespace {
 
 using test::AveragingRun;
-using test::mean_of;
 using test::run_of;
 
 const std::size_t kLengths[] = {0, 1, 7, 8, 9, 64, 1003};

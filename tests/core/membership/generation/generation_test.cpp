@@ -8,6 +8,7 @@
 #include <set>
 
 #include "paceline/core/membership/generation/generation_frames.h"
+#include "tests/support/test_link.h"
 
 namespace paceline::membership {
 namespace {
@@ -23,22 +24,18 @@ constexpr auto kFramesAbove =
     std::to_array<transport::FrameKind>({{kPatient, "patient", 10}, {kHasty, "hasty", 10, false}});
 
 // A link that keeps the frames that are sent through it.
-class Wire final : public transport::Link {
+class Wire final : public test::TestLink {
  public:
-  explicit Wire(int peer) : peer_(peer) {}
+  using TestLink::TestLink;
   std::vector<std::pair<FrameType, std::vector<std::byte>>> sent;
   std::vector<std::uint64_t> offered, withdrawn;
   int abandons = 0;
+  std::function<void()> on_abandon = [] {};
 
-  int peer() const override { return peer_; }
   void send(const FrameHeader& header, Bytes payload, transport::SendListener*,
             std::uint64_t) override {
     sent.emplace_back(header.type, std::vector<std::byte>(payload.begin(), payload.end()));
   }
-  MutableBytes window(transport::Remote, std::size_t) override { return {}; }
-  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t) override { return nullptr; }
-  void release(const FrameHeader&) override {}
-  std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
   void offer(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory>) override {
     offered.push_back(segment);
   }
@@ -47,11 +44,7 @@ class Wire final : public transport::Link {
     ++abandons;
     on_abandon();
   }
-  std::function<void()> on_abandon = [] {};
   bool flushed() const override { return sent.empty(); }
-
- private:
-  const int peer_;
 };
 
 class Sink final : public FrameSink {
@@ -80,7 +73,7 @@ class Sink final : public FrameSink {
   }
   void departed(int peer) override { departures.push_back(peer); }
   void arrived(int peer) override { arrivals.push_back(peer); }
-  std::string heard_of(int peer) const override { return peer == 1 ? call_of_1 : ""; }
+  std::string pending_call_of(int peer) const override { return peer == 1 ? call_of_1 : ""; }
   std::string call_of_1;
 };
 

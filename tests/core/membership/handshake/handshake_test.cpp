@@ -7,12 +7,12 @@
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <optional>
 #include <thread>
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/transport/socket/socket.h"
+#include "tests/core/membership/store_world.h"
 #include "tests/core/membership/strangers.h"
 #include "tests/support/seed.h"
 
@@ -64,12 +64,6 @@ class Responder {
   std::jthread thread_;
 };
 
-void wait_until(const std::function<bool()>& done) {
-  const Deadline deadline = Deadline::in(10s);
-  while (!done() && !deadline.passed()) std::this_thread::yield();
-  ASSERT_TRUE(done());
-}
-
 // Reads to the end: how many bytes came before the connection was closed.
 std::size_t bytes_until_closed(int fd) {
   std::array<std::byte, 4096> buffer;
@@ -91,7 +85,7 @@ TEST(Handshake, TheRightSecretPassesAndBothKnowWhoTheOtherIs) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer.value().rank, 4);
   EXPECT_EQ(answer.value().target, 6);
-  wait_until([&] { return responder.accepted == 1; });
+  test::wait_until([&] { return responder.accepted == 1; });
   EXPECT_EQ(responder.who, kClient);
 }
 
@@ -261,7 +255,7 @@ std::vector<std::byte> recorded(Responder& responder) {
 TEST(Handshake, AReplayedRecordingIsRefused) {
   Responder responder;
   const auto said = recorded(responder);
-  wait_until([&] { return responder.accepted == 1; });
+  test::wait_until([&] { return responder.accepted == 1; });
   const auto socket = responder.connect();
   ASSERT_TRUE(transport::send_all(socket.get(), said, Deadline::in(5s)));
   EXPECT_LE(bytes_until_closed(socket.get()), 104u);
@@ -406,7 +400,7 @@ TEST(Handshake, AHelloSplitIntoBytesPasses) {
     for (const std::byte& b : proof) (void)transport::send_all(outer.get(), bytes_of(b), deadline);
   });
   EXPECT_TRUE(introduce(client.get(), kClient, kSecret, Deadline::in(5s)));
-  wait_until([&] { return responder.accepted == 1; });
+  test::wait_until([&] { return responder.accepted == 1; });
 }
 
 TEST(Handshake, JobsHaveDifferentFingerprints) {

@@ -15,7 +15,6 @@ namespace paceline::schedule {
 namespace {
 
 using compress::Menu;
-using compress::Offer;
 
 constexpr std::string_view kCodec = "coded";
 

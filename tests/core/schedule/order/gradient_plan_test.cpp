@@ -11,8 +11,6 @@
 namespace paceline::schedule {
 namespace {
 
-using ::testing::HasSubstr;
-
 Model small() {
   Model model{.name = "small"};
   for (const std::size_t bytes : {400u, 100000u, 40u, 200000u})

@@ -42,7 +42,7 @@ std::vector<std::vector<float>> averaged(const std::string& text, const MessageP
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
   test::run_ranks(ranks, [&](Job& job) {
     const Dispatch dispatch(model, plan);
-    const auto carriage = carriage_in_lanes(job.world(), 1);
+    const auto transport = transport_in_lanes(job.world(), 1);
     std::vector<float> values = gradient_of(model.bytes() / 4, job.rank());
     std::size_t at = 0;
     for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
@@ -53,7 +53,7 @@ std::vector<std::vector<float>> averaged(const std::string& text, const MessageP
           averaging_of(parts_of(dispatch, model, m, {job.rank(), ranks, 1}), compression);
       auto exchange = averaging->begin(part, 0);
       while (exchange) {
-        carriage->start(0, Path::all_to_all, *exchange).wait();
+        transport->start(0, Path::all_to_all, *exchange).wait();
         exchange = averaging->next().value();
       }
       EXPECT_FALSE(averaging->overflowed());
@@ -157,7 +157,7 @@ std::vector<float> two_steps_of(std::span<const std::uint32_t> tensors, const st
   const auto compression = compress::parse_compression(text, methods).value();
   std::vector<float> result;
   test::run_ranks(2, [&](Job& job) {
-    const auto carriage = carriage_in_lanes(job.world(), 1);
+    const auto transport = transport_in_lanes(job.world(), 1);
     std::vector<PlacedPart> parts;
     for (const std::uint32_t tensor : tensors)
       parts.push_back({{.tensor = tensor,
@@ -176,7 +176,7 @@ std::vector<float> two_steps_of(std::span<const std::uint32_t> tensors, const st
       }
       auto exchange = averaging->begin(values, step);
       while (exchange) {
-        carriage->start(0, Path::all_to_all, *exchange).wait();
+        transport->start(0, Path::all_to_all, *exchange).wait();
         exchange = averaging->next().value();
       }
       EXPECT_FALSE(averaging->overflowed()) << text;

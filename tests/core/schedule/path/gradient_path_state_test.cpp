@@ -62,7 +62,7 @@ class Training {
   Training(Job& job, const MessagePlan& plan, int offer = 0)
       : rank_(job.rank()),
         values_(kElements),
-        path_(carriage_in_lanes(job.world()), matrices(offer), plan, buffers(plan), 3) {}
+        path_(transport_in_lanes(job.world()), matrices(offer), plan, buffers(plan), 3) {}
 
   void train(int first_step, int steps) {
     for (int step = first_step; step < first_step + steps; ++step) {

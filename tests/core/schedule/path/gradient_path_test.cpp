@@ -87,8 +87,8 @@ std::vector<std::vector<float>> trained(const MessagePlan& plan, int ranks,
   test::run_ranks(ranks, options, [&](Job& job) {
     if (job.role() == Role::server) return serve(job);
     Gradients gradients(model, plan);
-    GradientPath path(options.servers > 0 ? carriage_on_servers(job, job.world(), lanes)
-                                          : carriage_in_lanes(job.world(), lanes),
+    GradientPath path(options.servers > 0 ? transport_on_servers(job, job.world(), lanes)
+                                          : transport_in_lanes(job.world(), lanes),
                       model, plan, gradients.buffers());
     auto& result = results[static_cast<std::size_t>(job.rank())];
     for (int step = 0; step < 3; ++step) {
@@ -175,7 +175,7 @@ TEST(GradientPath, ServersSumWhatAllWorkersPushAndNoPart) {
   test::run_ranks(2, options, [](Job& job) {
     if (job.role() == Role::server) return serve(job);
     const auto half = job.world().split(job.rank());
-    EXPECT_THROW(carriage_on_servers(job, *half), Error);
+    EXPECT_THROW(transport_on_servers(job, *half), Error);
   });
 }
 
@@ -248,7 +248,7 @@ TEST(GradientPath, AValueThatOverflowsOnOneRankIsToldOnAll) {
   test::run_ranks(3, [&](Job& job) {
     Gradients gradients(model, plan);
     const auto buffers = gradients.buffers();
-    GradientPath path(carriage_in_lanes(job.world()), model, plan, buffers);
+    GradientPath path(transport_in_lanes(job.world()), model, plan, buffers);
     for (const bool overflows : {false, true, false}) {
       for (int place = 0; place < model.size(); ++place) {
         gradients.fill(path.dispatch(), place, 0, job.rank());
@@ -266,7 +266,7 @@ TEST(GradientPath, WaitsForTheGroupAloneThatIsAskedFor) {
   test::run_ranks(2, [&](Job& job) {
     const MessagePlan plan = wait_free(model);
     Gradients gradients(model, plan);
-    GradientPath path(carriage_in_lanes(job.world()), model, plan, gradients.buffers());
+    GradientPath path(transport_in_lanes(job.world()), model, plan, gradients.buffers());
     path.ready(0);
     path.ready(1);
     path.wait(0);  // though the rest of the step is not even ready
@@ -282,7 +282,7 @@ TEST(GradientPath, GroupsOfSeveralTypesTravelInOneLane) {
   test::run_ranks(2, [&](Job& job) {
     std::vector<double> doubles(500, job.rank() + 0.1);
     std::vector<float> floats(300, static_cast<float>(job.rank()));
-    GradientPath path(carriage_in_lanes(job.world(), 1), model, plan,
+    GradientPath path(transport_in_lanes(job.world(), 1), model, plan,
                       {buffer_of(doubles), buffer_of(floats)});
     path.ready(0);
     path.ready(1);
@@ -292,23 +292,23 @@ TEST(GradientPath, GroupsOfSeveralTypesTravelInOneLane) {
   });
 }
 
-// A carriage that records the exchanges that it is asked to start.
+// A transport that records the exchanges that it is asked to start.
 class Noting final : public MessageTransport {
  public:
   Noting(Communicator& group, std::vector<std::size_t>& started)
-      : carriage_(carriage_in_lanes(group, 1)), started_(started) {}
-  int rank() const override { return carriage_->rank(); }
-  int ranks() const override { return carriage_->ranks(); }
-  int lanes() const override { return carriage_->lanes(); }
-  bool reaches(Path path) const override { return carriage_->reaches(path); }
+      : transport_(transport_in_lanes(group, 1)), started_(started) {}
+  int rank() const override { return transport_->rank(); }
+  int ranks() const override { return transport_->ranks(); }
+  int lanes() const override { return transport_->lanes(); }
+  bool reaches(Path path) const override { return transport_->reaches(path); }
   Work start(int lane, Path path, const compress::Exchange& exchange) override {
     started_.push_back(exchange.output.count);
-    return carriage_->start(lane, path, exchange);
+    return transport_->start(lane, path, exchange);
   }
-  double seconds_in_flight() const override { return carriage_->seconds_in_flight(); }
+  double seconds_in_flight() const override { return transport_->seconds_in_flight(); }
 
  private:
-  std::unique_ptr<MessageTransport> carriage_;
+  std::unique_ptr<MessageTransport> transport_;
   std::vector<std::size_t>& started_;
 };
 
@@ -338,7 +338,7 @@ TEST(GradientPath, ARankThatLeavesInTheMiddleOfAStepIsNamedByTheOthers) {
       Gradients gradients(model, plan);
       std::optional<Failure> failure;
       {
-        GradientPath path(carriage_in_lanes(job.world()), model, plan, gradients.buffers());
+        GradientPath path(transport_in_lanes(job.world()), model, plan, gradients.buffers());
         try {
           job.world().barrier().wait();  // rank 1 may be through it, and gone, before others are
           for (int place = 0; place < (job.rank() == 1 ? 3 : model.size()); ++place)
@@ -365,11 +365,11 @@ TEST(GradientPath, PlansThatItCannotCarryAreMisuse) {
     torn.groups.pop_back();
     for (const MessagePlan& plan : {servers, coded, torn}) {
       Gradients gradients(model, plan);
-      EXPECT_THROW(GradientPath(carriage_in_lanes(job.world()), model, plan, gradients.buffers()),
+      EXPECT_THROW(GradientPath(transport_in_lanes(job.world()), model, plan, gradients.buffers()),
                    Error);
     }
     const MessagePlan plan = wait_free(model);
-    EXPECT_THROW(GradientPath(carriage_in_lanes(job.world()), model, plan, {}), Error);
+    EXPECT_THROW(GradientPath(transport_in_lanes(job.world()), model, plan, {}), Error);
   });
 }
 
@@ -383,7 +383,7 @@ TEST(GradientPath, PowerSgdFactorsATensorThatIsLongerThanTheMessagesOfOthersAsAW
     const MessagePlan coded = encoded(plan, "power_sgd:rank=2");
     test::run_ranks(2, [&](Job& job) {
       std::vector<float> gradient(kRows * kColumns, 1.0f);
-      GradientPath path(carriage_in_lanes(job.world()), model, coded, {buffer_of(gradient)}, 3);
+      GradientPath path(transport_in_lanes(job.world()), model, coded, {buffer_of(gradient)}, 3);
       path.ready(0);
       path.finish();
       EXPECT_EQ(path.codec_work().wire, 2.0 * (kRows + kColumns) * sizeof(float)) << plan.name;

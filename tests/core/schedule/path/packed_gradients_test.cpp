@@ -99,7 +99,7 @@ std::vector<PackedTraining> trained_by(const MessagePlan& plan, std::vector<int>
     for (const MessageGroup& group : plan.groups)
       groups.emplace_back(static_cast<std::size_t>(bytes_of(model, group)) / 4);
     for (auto& group : groups) buffers.push_back(buffer_of(group));
-    GradientPath path(carriage_in_lanes(job.world(), 2), model, plan, buffers);
+    GradientPath path(transport_in_lanes(job.world(), 2), model, plan, buffers);
     PackedTraining& result = results[static_cast<std::size_t>(job.rank())];
     for (int step = 0; step < 2; ++step) {
       std::vector<Packed> packed;
@@ -149,7 +149,7 @@ TEST(PackedGradients, ACastIsTheWholeOfNoOtherCodec) {
     for (const char* codec : {"none", "int8:min_compress_bytes=0", "top_k:ratio=0.1"}) {
       MessagePlan plan = barrier(model);
       plan.groups[0].codec = codec;
-      GradientPath path(carriage_in_lanes(job.world(), 1), model, plan, {buffer_of(all)});
+      GradientPath path(transport_in_lanes(job.world(), 1), model, plan, {buffer_of(all)});
       EXPECT_FALSE(path.cast_of(0).has_value()) << codec;
     }
   });
@@ -161,7 +161,7 @@ TEST(PackedGradients, OfAnotherLengthOrTypeAreRefused) {
     std::vector<float> all(static_cast<std::size_t>(model.bytes()) / 4);
     MessagePlan plan = barrier(model);
     plan.groups[0].codec = "bf16:min_compress_bytes=2000";
-    GradientPath path(carriage_in_lanes(job.world(), 1), model, plan, {buffer_of(all)});
+    GradientPath path(transport_in_lanes(job.world(), 1), model, plan, {buffer_of(all)});
     const auto& cast = path.cast_of(0).value();
     EXPECT_EQ(cast.elements(true) + cast.elements(false), all.size());
     const Buffer whole = {reinterpret_cast<std::byte*>(all.data()), cast.elements(true),

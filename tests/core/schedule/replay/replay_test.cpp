@@ -34,7 +34,7 @@ TEST(Replay, AStepTakesItsComputationAndWhatIsExposed) {
       const MessagePlan plan =
           ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
       std::vector<std::vector<float>> gradients(plan.groups.size());
-      GradientPath path(carriage_in_lanes(job.world()), model, plan,
+      GradientPath path(transport_in_lanes(job.world()), model, plan,
                         buffers_of(gradients, job.rank()));
       Replay replay(model, path, job.trace());
       replay.step();
@@ -57,7 +57,7 @@ TEST(Replay, AKernelDoesTheWorkOfTheModelInEachStepWhateverTheSchedule) {
       const MessagePlan plan =
           ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
       std::vector<std::vector<float>> gradients(plan.groups.size());
-      GradientPath path(carriage_in_lanes(job.world()), model, plan,
+      GradientPath path(transport_in_lanes(job.world()), model, plan,
                         buffers_of(gradients, job.rank()));
       ComputeKernel kernel(kRoundsPerSecond);
       Replay replay(model, path, job.trace(), &kernel);

@@ -9,8 +9,8 @@
 namespace paceline::schedule {
 namespace {
 
-// compute, transfer, crossing and with a barrier at 5 Gbit/s, as an executed model in
-// Python gave them.
+// compute, transfer, crossing and with a barrier at 5 Gbit/s, as an oracle in
+// Python (docs/acceptance.md) gave them.
 struct Expected {
   const char* model;
   Servers servers;

@@ -1,4 +1,4 @@
-// Expected seconds are those of an executed model in Python, run on the same inputs.
+// Expected seconds are those of an oracle in Python (docs/acceptance.md), run on the same inputs.
 #include "paceline/core/schedule/simulation/simulate.h"
 
 #include <gtest/gtest.h>

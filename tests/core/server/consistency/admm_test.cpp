@@ -207,7 +207,7 @@ TEST(AdmmOnServers, NobodyWaitsForWorkersThatLeaveOrEndOrForAChange) {
     };
     VirtualTable& table = world.table;
     const auto has_begun = [&] {
-      return table.workers.at(0)->table.read([](const auto& one) { return one.is_assigned(); });
+      return table.workers.at(0)->table.look([](const auto& one) { return one.is_assigned(); });
     };
     for (machine::Time at = 0ms; at == 0ms || !has_begun(); at += 1ms) table.run_to(at);
     for (const int victim : {0, 2}) {

@@ -1,6 +1,6 @@
 // Workers that wait ask the ranges whom these wait for, under every synchrony.
-// Also covers paceline/core/server/machine/range_missing.cpp and
-// paceline/core/server/machine/worker_asking.cpp.
+// Also covers paceline/core/server/machine/range_missing.cpp,
+// paceline/core/server/machine/worker_asking.cpp and paceline/core/server/control/part_servers.cpp.
 #include <gtest/gtest.h>
 
 #include "paceline/core/server/machine/table_machine.h"
@@ -51,10 +51,10 @@ class Asked {
   // Whom the worker waits for, when it has asked.
   std::string awaited(int worker) {
     work(worker, [](WorkerMachine& one) { return one.ask(); });
-    return machines_[worker]->read([](const auto& one) { return one.awaited(); }).text(3);
+    return machines_[worker]->look([](const auto& one) { return one.awaited(); }).text(3);
   }
   bool has_heard(int worker) const {
-    return machines_[worker]->read([](const auto& one) { return one.has_heard(); });
+    return machines_[worker]->look([](const auto& one) { return one.has_heard(); });
   }
 
  private:

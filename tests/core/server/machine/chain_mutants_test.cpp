@@ -45,7 +45,7 @@ Message answer_to(std::uint32_t range, std::uint64_t sequence, std::int64_t cloc
 void answer_early(ChainServer& one) {
   one.say = [&one](const Actions&, Time) {
     Actions more;
-    for (const auto& [number, range] : one.table.ranges())
+    for (const auto& [number, range] : one.table.parts())
       for (const auto& [worker, member] : range.chain().state().members())
         if (range.chain().is_head() && member.decided > 0)
           more.emplace_back(
@@ -82,7 +82,7 @@ void be_ready_at_once(ChainServer& one) {
 void read_at_the_head(ChainServer& one) {
   one.say = [&one, next = std::uint32_t{0}](const Actions&, Time) mutable {
     Actions more;
-    for (const auto& [number, range] : one.table.ranges()) {
+    for (const auto& [number, range] : one.table.parts()) {
       if (!range.chain().is_head() || !range.chain().state().has_values()) continue;
       for (const auto& [worker, member] : range.chain().state().members()) {
         const auto view = range.value().view(server::kAnyLead);

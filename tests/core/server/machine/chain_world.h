@@ -49,7 +49,7 @@ struct ChainSspWorld : SspWorld {
           return fmt::format("worker {} at {} saw an update that vanished", read.worker,
                              read.clock);
     for (const auto& [worker, trainer] : table.workers) {
-      const auto answered = trainer->table.read([](const auto& one) { return one.answered(); });
+      const auto answered = trainer->table.look([](const auto& one) { return one.answered(); });
       for (std::size_t range = 0; range < marks.ranges; ++range) {
         double there = 0;
         for (std::int64_t t = 0; t < marks.clocks; ++t)

@@ -121,7 +121,7 @@ struct ConsensusWorld {
     std::map<std::uint64_t, std::uint64_t> all;
     for (const auto& [member, worker] : table.workers)
       for (const auto& [staleness, count] :
-           worker->table.read([](const auto& one) { return one.staleness(); }))
+           worker->table.look([](const auto& one) { return one.staleness(); }))
         all[staleness] += count;
     return all;
   }

@@ -54,7 +54,7 @@ class DownpourTrainer final : public machine::Machine {
       actions_ = do_work([](Worker& one, machine::Time at) { return one.start(at); }, now);
       const auto first = is_first() ? bytes_of_doubles(training_.first, shape_.spec.dtype)
                                     : std::vector<std::byte>{};
-      append(do_work([&](Worker& one, machine::Time) { return one.assign(first); }, now));
+      append(actions_, do_work([&](Worker& one, machine::Time) { return one.assign(first); }, now));
       phase_ = Phase::starting;
     } else {
       actions_ = table.on_message(from, message, now);
@@ -72,7 +72,7 @@ class DownpourTrainer final : public machine::Machine {
   }
 
   bool is_done() const {
-    return phase_ == Phase::done && table.read([](const auto& one) { return one.is_answered(); });
+    return phase_ == Phase::done && table.look([](const auto& one) { return one.is_answered(); });
   }
   const std::vector<double>& values() const { return local_; }
 
@@ -96,17 +96,14 @@ class DownpourTrainer final : public machine::Machine {
 
   bool is_first() const { return member_ == shape_.members.workers.front(); }
   bool has_pulled() const {
-    return table.read([](const auto& one) { return one.has_pulled(); });
+    return table.look([](const auto& one) { return one.has_pulled(); });
   }
   machine::Actions do_work(server::TableMachine::Work what, machine::Time now) {
     table.do_work(std::move(what));
     return table.on_message(member_, {.kind = server::TableMachine::kWork}, now);
   }
-  void append(const machine::Actions& more) {
-    actions_.insert(actions_.end(), more.begin(), more.end());
-  }
   void take_values() {
-    local_ = table.read(
+    local_ = table.look(
         [&](const auto& one) { return doubles_of_bytes(one.values(), shape_.spec.dtype); });
   }
 
@@ -129,7 +126,7 @@ class DownpourTrainer final : public machine::Machine {
   bool go_further(machine::Time now) {
     switch (phase_) {
       case Phase::starting:
-        if (!table.read([](const auto& one) { return one.is_ready() && one.is_assigned(); }))
+        if (!table.look([](const auto& one) { return one.is_ready() && one.is_assigned(); }))
           return false;
         local_ = training_.first;
         return course_.waits() ? rest(now) : begin_step(now);
@@ -179,25 +176,26 @@ class DownpourTrainer final : public machine::Machine {
     return true;
   }
   bool rest(machine::Time now) {
-    append(do_work([](Worker& one, machine::Time) { return one.quiesce(); }, now));
+    append(actions_, do_work([](Worker& one, machine::Time) { return one.quiesce(); }, now));
     phase_ = Phase::resting;
     return true;
   }
   void pull(machine::Time now) {
-    append(do_work([](Worker& one, machine::Time) { return one.pull(); }, now));
+    append(actions_, do_work([](Worker& one, machine::Time) { return one.pull(); }, now));
   }
   // False: its window has no room yet.
   bool push(machine::Time now) {
-    if (!table.read([](const auto& one) { return one.can_push(); })) {
+    if (!table.look([](const auto& one) { return one.can_push(); })) {
       actions_.emplace_back(machine::Arm{kTryAgain, now + machine::Time(5'000'000)});
       return false;
     }
     for (double& one : accrued_) one *= course_.factor();
     const auto bytes = bytes_of_doubles(accrued_, shape_.spec.dtype);
-    append(
-        do_work([&](Worker& one,
-                    machine::Time) { return one.push(bytes, 1, server::values_of(shape_.rule)); },
-                now));
+    append(actions_, do_work(
+                         [&](Worker& one, machine::Time) {
+                           return one.push(bytes, 1, server::values_of(shape_.rule));
+                         },
+                         now));
     std::ranges::fill(accrued_, 0);
     return true;
   }

@@ -29,7 +29,7 @@ TEST(Members, WorkersLeaveAndJoinAtAnyMoment) {
       };
       world.table.network.run(machine::Time(numbers.below(300'000'000)));
       const auto& first = world.table.workers.at(0)->table;
-      const bool has_given = first.read([](const auto& one) { return one.is_assigned(); });
+      const bool has_given = first.look([](const auto& one) { return one.is_assigned(); });
       world.table.gone.insert(0);
       if (numbers.below(2) == 0) world.table.network.kill(0, world.table.network.now());
       else world.table.network.tell(0, -1, {.kind = TableTrainer::kLeave});
@@ -38,7 +38,7 @@ TEST(Members, WorkersLeaveAndJoinAtAnyMoment) {
       if (world.run()) continue;
       ASSERT_FALSE(has_given) << synchrony << ": no progress; seed " << number;
       for (const int worker : {1, 2, 100}) {
-        const auto failure = world.table.workers.at(worker)->table.read(
+        const auto failure = world.table.workers.at(worker)->table.look(
             [](const auto& one) { return one.failure(); });
         ASSERT_TRUE(failure) << synchrony << ": worker " << worker << " waits; seed " << number;
         EXPECT_THAT(failure->what, HasSubstr("worker 0 has ended before it gave the first values"));

@@ -55,7 +55,7 @@ struct RoundRobinWorld {
     std::map<std::uint64_t, std::uint64_t> all;
     for (const auto& [member, worker] : table.workers)
       for (const auto& [staleness, count] :
-           worker->table.read([](const auto& one) { return one.staleness(); }))
+           worker->table.look([](const auto& one) { return one.staleness(); }))
         all[staleness] += count;
     return all;
   }

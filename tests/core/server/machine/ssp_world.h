@@ -54,7 +54,7 @@ struct SspWorld {
   // At random moments a worker is lost or leaves, and another one comes.
   void churn(int times) {
     const auto has_begun = [&] {
-      return table.workers.at(0)->table.read([](const auto& one) { return one.is_assigned(); });
+      return table.workers.at(0)->table.look([](const auto& one) { return one.is_assigned(); });
     };
     for (machine::Time at = 0ms; at == 0ms || !has_begun(); at += 1ms) table.run_to(at);
     for (int i = 0; i < times; ++i) {

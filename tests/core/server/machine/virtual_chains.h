@@ -25,14 +25,6 @@ namespace paceline::test {
 // kLateServers on.
 inline constexpr int kController = 10'000, kLateServers = 1'000;
 
-// The ranges of a table on a server, or the shares of a sparse one.
-inline const auto& parts_of(const server::TableMachine& table) {
-  return table.ranges();
-}
-inline const auto& parts_of(const server::SparseMachine& table) {
-  return table.shares();
-}
-
 // A server of a table with its line to the controller.
 template <typename Shape, typename Table>
 class ChainServerOf final : public machine::Machine {
@@ -61,8 +53,7 @@ class ChainServerOf final : public machine::Machine {
           now);
     machine::Message heard = message;
     machine::Actions actions = hear(from, heard);
-    const machine::Actions more = table.on_message(from, heard, now);
-    actions.insert(actions.end(), more.begin(), more.end());
+    append(actions, table.on_message(from, heard, now));
     return done(std::move(actions), now);
   }
   machine::Actions on_timer(std::uint32_t timer, machine::Time now) override {
@@ -97,8 +88,9 @@ class ChainServerOf final : public machine::Machine {
   Table table;
   int member() const { return member_; }
   const auto* range(std::uint32_t number) const {
-    const auto found = parts_of(table).find(number);
-    return found == parts_of(table).end() ? nullptr : &found->second;
+    const auto& parts = std::as_const(table).parts();
+    const auto found = parts.find(number);
+    return found == parts.end() ? nullptr : &found->second;
   }
 
  private:
@@ -107,8 +99,7 @@ class ChainServerOf final : public machine::Machine {
   machine::Actions done(machine::Actions actions, machine::Time now) {
     if (has_ended) return {};
     has_ended_table |= ends_table && table.is_over();
-    const machine::Actions more = say(actions, now);
-    actions.insert(actions.end(), more.begin(), more.end());
+    append(actions, say(actions, now));
     observe();
     for (const server::ChainReport& report : table.reports()) {
       auto& told = told_[report.chain];
@@ -195,7 +186,7 @@ class VirtualChainsOf {
   const auto& tail(std::size_t range) const {
     const auto& servers = controller().chains()[shape_.chain_of(range)].servers;
     const auto on = [&](int server) -> const auto& {
-      return parts_of(servers_.at(server)->table).at(static_cast<std::uint32_t>(range));
+      return servers_.at(server)->table.parts().at(static_cast<std::uint32_t>(range));
     };
     for (auto server = servers.rbegin(); server != servers.rend(); ++server)
       if (on(*server).chain().is_ready()) return on(*server);
@@ -330,7 +321,7 @@ class VirtualChainsOf {
 
   // The entries of a server are the beginning of those of the one before it.
   void observe(int member) {
-    for (const auto& [number, range] : parts_of(servers_.at(member)->table)) {
+    for (const auto& [number, range] : servers_.at(member)->table.parts()) {
       const auto& chain = range.chain();
       most_logged = std::max(most_logged, chain.logged());
       if (!chain.has_state()) continue;
@@ -343,7 +334,7 @@ class VirtualChainsOf {
       own[top] = sum;
       const auto before = chain.chain().before(member);
       if (!before || !servers_.contains(*before)) continue;
-      const auto& ranges = parts_of(servers_.at(*before)->table);
+      const auto& ranges = servers_.at(*before)->table.parts();
       const auto found = ranges.find(number);
       if (found == ranges.end() ||
           found->second.chain().chain().generation != chain.chain().generation)

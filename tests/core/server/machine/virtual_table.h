@@ -103,16 +103,16 @@ class TableTrainer final : public machine::Machine {
 
   bool is_done() const {
     return phase_ == Phase::left
-               ? table.read([](const auto& one) { return one.has_left(); })
+               ? table.look([](const auto& one) { return one.has_left(); })
                : phase_ == Phase::done &&
-                     table.read([](const auto& one) { return one.is_answered(); });
+                     table.look([](const auto& one) { return one.is_answered(); });
   }
   std::vector<double> values() const {
-    return table.read(
+    return table.look(
         [&](const auto& one) { return doubles_of_bytes(one.values(), shape_.spec.dtype); });
   }
   std::uint64_t dropped() const {
-    return table.read([](const auto& one) { return one.dropped(); });
+    return table.look([](const auto& one) { return one.dropped(); });
   }
 
   server::TableMachine table;
@@ -125,9 +125,6 @@ class TableTrainer final : public machine::Machine {
   machine::Actions work(server::TableMachine::Work what, machine::Time now) {
     table.do_work(std::move(what));
     return table.on_message(member_, {.kind = server::TableMachine::kWork}, now);
-  }
-  static void append(machine::Actions& all, const machine::Actions& more) {
-    all.insert(all.end(), more.begin(), more.end());
   }
 
   machine::Actions start(machine::Time now) {
@@ -152,7 +149,7 @@ class TableTrainer final : public machine::Machine {
   }
 
   machine::Actions go_on(machine::Actions actions, machine::Time now) {
-    const auto has = [&](auto what) { return table.read(what); };
+    const auto has = [&](auto what) { return table.look(what); };
     if (phase_ == Phase::starting &&
         has([](const auto& one) { return one.is_ready() && one.is_assigned(); })) {
       append(actions, pull(now));
@@ -167,7 +164,7 @@ class TableTrainer final : public machine::Machine {
     return actions;
   }
   TableRead read() const {
-    return table.read([&](const auto& one) {
+    return table.look([&](const auto& one) {
       return TableRead{member_, one.clock(), one.row_clocks(),
                        doubles_of_bytes(one.values(), shape_.spec.dtype)};
     });
@@ -198,7 +195,7 @@ class TableTrainer final : public machine::Machine {
 
   machine::Actions push(machine::Time now) {
     using namespace std::chrono_literals;
-    if (!table.read([](const auto& one) { return one.can_push(); }))
+    if (!table.look([](const auto& one) { return one.can_push(); }))
       return {machine::Arm{kComputed, now + 5ms}};
     const auto bytes = bytes_of_doubles(update_, shape_.spec.dtype);
     machine::Actions actions = work(
@@ -290,7 +287,7 @@ struct VirtualTable {
   // The range's machine, on its server.
   const server::RangeMachine& range(std::size_t number) const {
     if (chains) return chains->tail(number);
-    return servers.at(shape.server_of(number))->ranges().at(static_cast<std::uint32_t>(number));
+    return servers.at(shape.server_of(number))->parts().at(static_cast<std::uint32_t>(number));
   }
   // The whole table as the servers hold it.
   std::vector<double> held() const {

@@ -14,12 +14,11 @@ namespace {
 using server::ShareChainPacket;
 using server::ShareChange;
 using server::SparseKind;
-using server::SparsePacket;
 
 std::optional<ShareChainPacket> share_packet_of(const machine::Message& message,
                                                 server::ChainKind kind) {
   if (message.kind != static_cast<std::uint32_t>(kind)) return std::nullopt;
-  auto packet = server::parse_chain_packet_of<ShareChange>(message, 1'000);
+  auto packet = server::parse_chain_packet<ShareChange>(message, 1'000);
   return packet ? std::optional(*std::move(packet)) : std::nullopt;
 }
 
@@ -27,7 +26,7 @@ std::optional<ShareChainPacket> share_packet_of(const machine::Message& message,
 void answer_pushes_early(SparseServer& one) {
   one.say = [&one](const machine::Actions&, machine::Time) {
     machine::Actions more;
-    for (const auto& [number, share] : one.table.shares())
+    for (const auto& [number, share] : one.table.parts())
       for (const auto& [worker, member] : share.chain().state().members())
         if (share.chain().is_head() && member.decided > 0)
           more.emplace_back(machine::Send{
@@ -89,7 +88,7 @@ void change_share_snapshots(SparseServer& one, const server::SparseShape& shape,
     if (!state.read(reader)) return machine::Actions{};
     change(bytes, places_in(bytes, state.value(), shape), shape);
     snapshot->state = bytes;
-    message = server::encode_chain_packet(*snapshot);
+    message = server::encode(*snapshot);
     return machine::Actions{};
   };
 }

@@ -244,7 +244,7 @@ TEST(SparseChains, ServersSendEachOtherTheMeanOfEachStepOnce) {
               send->message.kind != static_cast<std::uint32_t>(server::ChainKind::forward))
             continue;
           const auto packet =
-              server::parse_chain_packet_of<server::ShareChange>(send->message, 3).value();
+              server::parse_chain_packet<server::ShareChange>(send->message, 3).value();
           for (const server::ShareChange& change : packet.entries) {
             steps[packet.range] += change.kind == server::ShareChange::Kind::step ? 1 : 0;
             for (const server::SparsePush& push : change.pushes)

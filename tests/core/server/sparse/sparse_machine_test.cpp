@@ -13,7 +13,6 @@
 namespace paceline::server {
 namespace {
 
-using test::SparseTrainer;
 using test::SparseWork;
 using test::SparseWorld;
 using testing::HasSubstr;
@@ -102,8 +101,7 @@ TEST(SparseMachine, EachPushCountsOnceUnderSspAndAspInAnyWeather) {
       // Rows hardly move, so gradients are the same to 1e-7 of what they move them.
       for (std::size_t i = 0; i < dense.size(); ++i) ASSERT_NEAR(values[i], dense[i], 1e-14);
       for (const int server : world.shape.members.servers)
-        EXPECT_EQ(world.members[static_cast<std::size_t>(server)]->table.share()->pushes(),
-                  work.workers * work.steps);
+        EXPECT_EQ(world.share(server).pushes(), work.workers * work.steps);
     }
   }
 }
@@ -115,8 +113,7 @@ TEST(SparseMachine, RepeatedListsTravelAsHashesAndALostCacheIsAnsweredByAMiss) {
     for (int at = 1; at < 2000 && !world.all_are_done(); ++at) {
       world.network.run(std::chrono::milliseconds(at));
       if (loses && at % 3 == 0)
-        for (const int server : world.shape.members.servers)
-          world.members[static_cast<std::size_t>(server)]->table.share()->forget_lists();
+        for (const int server : world.shape.members.servers) world.share(server).forget_lists();
     }
     ASSERT_TRUE(world.all_are_done());
     EXPECT_EQ(floats(world.members[0]->values()), work.dense<float>(world.shape));
@@ -190,7 +187,7 @@ TEST(SparseMachine, AShareNamesThoseForWhomAWorkerWaits) {
     return one.push(plan, {std::vector<std::byte>(32)}, 1, 0.1);
   });
   EXPECT_THAT(text(), HasSubstr("rank 1, which has not pushed at clock 0"));
-  perform([](SparseWorker& one, machine::Time) { return one.rest(); });
+  perform([](SparseWorker& one, machine::Time) { return one.quiesce(); });
   EXPECT_THAT(text(), HasSubstr("rank 1, which has not come to rest"));
 }
 

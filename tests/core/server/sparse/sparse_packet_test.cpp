@@ -146,16 +146,16 @@ TEST(SparsePacket, WhateverComesAServerNeitherFailsNorGrows) {
     if (packet.kind == SparseKind::begin) packet.sequence = shape.fingerprint();
     if (packet.kind == SparseKind::leave && numbers.below(10) > 0) packet.kind = SparseKind::rest;
     if (packet.kind == SparseKind::push && numbers.below(2) == 0)
-      packet.clock = server->share()->value().clock();
+      packet.clock = server->parts().at(0).value().clock();
     machine::Message message = encode(packet);
     if (numbers.below(8) == 0 && !message.payload.empty())
       message.payload[numbers.below(message.payload.size())] ^= std::byte(1 << numbers.below(8));
     if (numbers.below(16) == 0) message.payload.resize(numbers.below(80));
     if (numbers.below(16) == 0) message.kind = static_cast<std::uint32_t>(numbers.below(60));
     std::ignore = server->on_message(static_cast<int>(numbers.below(3)), message, {});
-    ASSERT_LE(server->share()->most_held(), static_cast<std::size_t>(kWindow))
+    ASSERT_LE(server->parts().at(0).most_held(), static_cast<std::size_t>(kWindow))
         << "frame " << number;
-    ASSERT_LE(server->share()->most_open_steps(), std::size_t{1}) << "frame " << number;
+    ASSERT_LE(server->parts().at(0).most_open_steps(), std::size_t{1}) << "frame " << number;
   }
 }
 
@@ -271,14 +271,14 @@ TEST(ShareChange, WhateverComesAServerOfAChainDoesNotFail) {
     std::vector<std::byte> state;
     if (packet.kind == ChainKind::snapshot && numbers.below(2) == 0) {
       transport::WireWriter writer;
-      server->shares().at(packet.range).chain().state().write(writer);
+      server->parts().at(packet.range).chain().state().write(writer);
       state = writer.bytes();
       if (numbers.below(2) == 0)
         state[numbers.below(state.size())] ^= std::byte(1 << numbers.below(8));
       packet.state = state;
       packet.index = numbers.below(2) == 0 ? packet.index : 7;
     }
-    machine::Message message = encode_chain_packet(packet);
+    machine::Message message = encode(packet);
     if (numbers.below(4) == 0)
       message.payload[numbers.below(message.payload.size())] ^= std::byte(1 << numbers.below(8));
     if (numbers.below(8) == 0) message.payload.resize(numbers.below(200));

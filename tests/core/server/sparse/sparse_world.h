@@ -183,9 +183,6 @@ class SparseTrainer final : public machine::Machine {
     table.do_work(std::move(what));
     return table.on_message(member_, {.kind = server::SparseMachine::kWork}, now);
   }
-  static void append(machine::Actions& all, const machine::Actions& more) {
-    all.insert(all.end(), more.begin(), more.end());
-  }
   machine::Actions pull(const std::vector<std::int64_t>& ids, bool ahead, machine::Time now) {
     const auto actions = perform(
         [&](Worker& one, machine::Time) { return one.pull(server::plan_of(ids, shape_), ahead); },
@@ -235,7 +232,7 @@ class SparseTrainer final : public machine::Machine {
     } else if (phase_ == Phase::pulling && has_pulled()) {
       append(actions, compute(now));
     } else if (phase_ == Phase::resting &&
-               has([](const Worker& one) { return one.has_rested(); })) {
+               has([](const Worker& one) { return one.has_quiesced(); })) {
       phase_ = Phase::reading;
       append(actions, pull(SparseWork::all_ids(), false, now));
     } else if (phase_ == Phase::reading && has_pulled()) {
@@ -284,7 +281,7 @@ class SparseTrainer final : public machine::Machine {
     ++step_;
     if (step_ == work_.steps) {
       phase_ = Phase::resting;
-      append(actions, perform([](Worker& one, machine::Time) { return one.rest(); }, now));
+      append(actions, perform([](Worker& one, machine::Time) { return one.quiesce(); }, now));
     } else {
       phase_ = Phase::pulling;
       if (!prefetches_) append(actions, pull(work_.ids(member_, step_), false, now));
@@ -342,10 +339,14 @@ struct SparseWorld {
       network.run(std::chrono::milliseconds(at));
     return all_are_done();
   }
+  // The one that this server keeps.
+  server::ShareMachine& share(int server) {
+    return members[static_cast<std::size_t>(server)]->table.parts().begin()->second;
+  }
   std::size_t rows_stored() const {
     std::size_t all = 0;
     for (const auto& member : members)
-      if (member->table.share() != nullptr) all += member->table.share()->value().rows();
+      for (const auto& [number, share] : member->table.parts()) all += share.value().rows();
     return all;
   }
 };

@@ -77,10 +77,6 @@ class LbfgsWorker final : public machine::Machine {
     return work([&](auto& worker) { return worker.store(std::as_bytes(std::span(first))); }, {});
   }
 
-  static void append(machine::Actions& all, const machine::Actions& more) {
-    all.insert(all.end(), more.begin(), more.end());
-  }
-
   machine::Actions go_on(machine::Actions actions, machine::Time now) {
     if (!is_in_) {
       if (is_done() || !member.look([](auto& worker) { return worker.is_stored(); }))

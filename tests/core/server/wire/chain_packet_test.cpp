@@ -103,7 +103,7 @@ void expect_that_a_chain_bears_anything(const char* synchrony, const char* rule,
     std::vector<std::byte> state;
     if (packet.kind == ChainKind::snapshot && numbers.below(2) == 0) {
       transport::WireWriter writer;
-      server->ranges().at(packet.range).chain().state().write(writer);
+      server->parts().at(packet.range).chain().state().write(writer);
       state = writer.bytes();
       if (numbers.below(2) == 0)
         state[numbers.below(state.size())] ^= std::byte(1 << numbers.below(8));

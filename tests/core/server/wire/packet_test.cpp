@@ -123,7 +123,7 @@ void expect_that_a_server_bears_anything(const char* synchrony, const char* rule
     if (numbers.below(8) == 0) message.payload.resize(numbers.below(80));
     if (numbers.below(8) == 0) message.kind = static_cast<std::uint32_t>(numbers.below(20));
     std::ignore = server->on_message(static_cast<int>(numbers.below(4)), message, {});
-    for (const auto& [range, machine] : server->ranges()) {
+    for (const auto& [range, machine] : server->parts()) {
       ASSERT_LE(machine.most_held(), static_cast<std::size_t>(kWindow)) << "frame " << number;
       ASSERT_LE(machine.most_open_steps(), static_cast<std::size_t>(kWindow)) << "frame " << number;
     }

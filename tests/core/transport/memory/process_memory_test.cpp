@@ -25,24 +25,24 @@ std::uint64_t address_of(const void* memory) {
   return reinterpret_cast<std::uint64_t>(memory);
 }
 
-TEST(ProcessMemory, OfADoorWithItsTokenCanBeReached) {
-  EXPECT_TRUE(can_reach(own_memory_door()));
+TEST(ProcessMemory, WithItsTokenCanBeReached) {
+  EXPECT_TRUE(can_reach(own_remote_memory()));
 }
 
-// A rank tries the door of one that may have left the group meanwhile.
-TEST(ProcessMemory, HasOneDoorForTheWholeLifeOfItsProcess) {
-  const RemoteMemory door = own_memory_door();
-  EXPECT_EQ(own_memory_door().address, door.address);
-  EXPECT_EQ(own_memory_door().token, door.token);
+// A rank tries the memory of one that may have left the group meanwhile.
+TEST(ProcessMemory, IsFoundAtOnePlaceForTheWholeLifeOfItsProcess) {
+  const RemoteMemory memory = own_remote_memory();
+  EXPECT_EQ(own_remote_memory().address, memory.address);
+  EXPECT_EQ(own_remote_memory().token, memory.token);
 }
 
 TEST(ProcessMemory, OfAProcessThatIsNotTheOneThatWasMeantIsNotReached) {
-  RemoteMemory other_token = own_memory_door(), other_place = other_token, nobody = other_token;
+  RemoteMemory other_token = own_remote_memory(), other_place = other_token, nobody = other_token;
   ++other_token.token;
   other_place.address = 8;
   nobody.process = 0x7FFF'FFFF;
-  for (const RemoteMemory& door : {other_token, other_place, nobody, RemoteMemory{}})
-    EXPECT_FALSE(can_reach(door));
+  for (const RemoteMemory& memory : {other_token, other_place, nobody, RemoteMemory{}})
+    EXPECT_FALSE(can_reach(memory));
 }
 
 TEST(ProcessMemory, IsReadWholeOrNotAtAll) {
@@ -52,11 +52,11 @@ TEST(ProcessMemory, IsReadWholeOrNotAtAll) {
   ASSERT_NE(two, MAP_FAILED);
   std::memset(two, 7, 2 * kPage);
   std::vector<std::byte> read(2 * kPage);
-  EXPECT_TRUE(read_memory(own_memory_door(), address_of(two), read));
+  EXPECT_TRUE(read_memory(own_remote_memory(), address_of(two), read));
   EXPECT_EQ(read, std::vector<std::byte>(2 * kPage, std::byte{7}));
-  EXPECT_TRUE(read_memory(own_memory_door(), address_of(two), {})) << "nothing is always there";
+  EXPECT_TRUE(read_memory(own_remote_memory(), address_of(two), {})) << "nothing is always there";
   ASSERT_EQ(::munmap(static_cast<std::byte*>(two) + kPage, kPage), 0);
-  EXPECT_FALSE(read_memory(own_memory_door(), address_of(two), read));
+  EXPECT_FALSE(read_memory(own_remote_memory(), address_of(two), read));
   ::munmap(two, kPage);
 }
 
@@ -65,13 +65,13 @@ TEST(ProcessMemory, IsWrittenUntilItIsForbidden) {
   WriteUnderWay under_way = {};
   std::vector<std::byte> target(10'000), source(target.size(), std::byte{3});
   const auto write = [&](std::uint64_t address) {
-    return write_memory(own_memory_door(), forbidden, under_way, address, source);
+    return write_memory(own_remote_memory(), forbidden, under_way, address, source);
   };
   EXPECT_TRUE(write(address_of(target.data())));
   EXPECT_EQ(target, source);
   EXPECT_FALSE(write(8)) << "nobody has memory there";
   forbidden = 1;
-  EXPECT_TRUE(end_write(own_memory_door(), own_memory_door(), under_way, {}));
+  EXPECT_TRUE(end_write(own_remote_memory(), own_remote_memory(), under_way, {}));
   std::ranges::fill(source, std::byte{4});
   EXPECT_FALSE(write(address_of(target.data())));
   EXPECT_EQ(target, std::vector<std::byte>(target.size(), std::byte{3}));
@@ -96,7 +96,7 @@ class Writer {
   Writer& operator=(const Writer&) = delete;
 
   pid_t process() const { return process_; }
-  RemoteMemory door() const { return {.process = process_}; }
+  RemoteMemory memory() const { return {.process = process_}; }
   void kill(int signal) const { ::kill(process_, signal); }
   int wait() {
     int status = -1;
@@ -126,25 +126,25 @@ class ProcessMemoryOfAnother : public ::testing::Test {
         ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(page, MAP_FAILED);
     shared_ = new (page) Shared{};
-    if (!Writer([this] { return can_reach(own_door_) ? 0 : 1; }).ends_well())
+    if (!Writer([this] { return can_reach(own_memory_) ? 0 : 1; }).ends_well())
       GTEST_SKIP() << "a child may not reach its parent's memory here";
   }
   void TearDown() override { ::munmap(shared_, sizeof(Shared)); }
 
   bool write(std::byte value) {
     const std::vector<std::byte> source(kTargetBytes, value);
-    return write_memory(own_door_, shared_->forbidden, shared_->under_way,
+    return write_memory(own_memory_, shared_->forbidden, shared_->under_way,
                         address_of(target_.data()), source);
   }
   bool forbid(const Writer& writer, Deadline deadline = Deadline::in(std::chrono::seconds(20))) {
     shared_->forbidden = 1;
-    return end_write(own_door_, writer.door(), shared_->under_way, deadline);
+    return end_write(own_memory_, writer.memory(), shared_->under_way, deadline);
   }
   bool holds(std::byte value) const {
     return std::ranges::all_of(target_, [=](std::byte b) { return b == value; });
   }
 
-  const RemoteMemory own_door_ = own_memory_door();
+  const RemoteMemory own_memory_ = own_remote_memory();
   std::vector<std::byte> target_ = std::vector<std::byte>(kTargetBytes);
   Shared* shared_ = nullptr;
 };
@@ -200,7 +200,7 @@ TEST_F(ProcessMemoryOfAnother, StaysAsItIsOnceAWriteWasEndedWhereverTheWriterIs)
 TEST_F(ProcessMemoryOfAnother, IsNotWaitedForLongerThanToldWhereAWriterSaysThatItCopiesForEver) {
   Writer liar([this] {
     shared_->under_way.thread = ::getpid();
-    shared_->under_way.receiver = own_door_.process;
+    shared_->under_way.receiver = own_memory_.process;
     while (true) {
     }
     return 0;

@@ -15,6 +15,7 @@
 
 #include "paceline/core/transport/memory/shared_memory.h"
 #include "paceline/core/transport/socket/file_descriptor.h"
+#include "tests/core/transport/link_ends.h"
 #include "tests/support/another_user.h"
 
 namespace paceline::transport {
@@ -30,13 +31,6 @@ std::pair<FileDescriptor, FileDescriptor> pair_of(int type) {
   std::array<int, 2> ends;
   EXPECT_EQ(::socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-std::pair<FileDescriptor, FileDescriptor> tcp_pair() {
-  auto listener = listen_tcp({"127.0.0.1", 0}).value();
-  auto one = connect_tcp(local_address(listener.get()).value(), soon()).value();
-  EXPECT_TRUE(wait_for(listener.get(), POLLIN, soon()));
-  return {std::move(one), accept(listener.get()).value()};
 }
 
 std::size_t open_descriptors() {
@@ -124,7 +118,7 @@ TEST(Socket, AUnixSocketLetsInNoProcessOfAnotherUser) {
 }
 
 TEST(Socket, WholeMessagesArriveAndTheirDeadlineHolds) {
-  auto [one, other] = tcp_pair();
+  auto [one, other] = test::tcp_pair();
   std::array<std::byte, 100> sent, got;
   sent.fill(std::byte{7});
   ASSERT_TRUE(send_all(one.get(), sent, soon()));
@@ -197,7 +191,7 @@ TEST(Socket, AFullUnixSocketSaysSoAtOnce) {
 }
 
 TEST(Socket, AChannelReadsAndWritesWithoutBlocking) {
-  auto [one, other] = tcp_pair();
+  auto [one, other] = test::tcp_pair();
   SocketChannel out(one.get()), in(other.get());
   std::array<std::byte, 10> into;
   EXPECT_EQ(in.read(into).value(), 0u);
@@ -243,7 +237,7 @@ TEST(Socket, ARangeOfPortsIsTwoOfThemInOrder) {
 // The child lives on, as one that loads data does, until the test ends it.
 TEST(Socket, AConnectionEndsWithItsProcessThoughAForkedChildLivesOn) {
   watch_forks();
-  auto [one, other] = tcp_pair();
+  auto [one, other] = test::tcp_pair();
   const int watched = other.release();
   const pid_t child = ::fork();
   if (child == 0) {

@@ -31,17 +31,17 @@ TEST(StepForecast, SpreadsAnExchangeThatTrainingWaitsForOverItsPeriod) {
 }
 
 TEST(StepForecast, AddsOnlyWhatSticksOutOfTheComputationThatHidesIt) {
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 2, .hidden = Overlap::backward}}, 3), 3);
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .hidden = Overlap::backward}}, 3), 1 + 5);
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 3, .hidden = Overlap::step}}, 3), 3);
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .hidden = Overlap::step}}, 3), 5);
-  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .every = 4, .hidden = Overlap::step}}, 3), 3 + 0.5);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 2, .overlap = Overlap::backward}}, 3), 3);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .overlap = Overlap::backward}}, 3), 1 + 5);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 3, .overlap = Overlap::step}}, 3), 3);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .overlap = Overlap::step}}, 3), 5);
+  EXPECT_DOUBLE_EQ(step_of({{.elements = 5, .every = 4, .overlap = Overlap::step}}, 3), 3 + 0.5);
 }
 
 TEST(StepForecast, LetsTwoMessagesShareTheComputationBehindWhichBothHide) {
-  const Traffic two{.elements = 2, .hidden = Overlap::step};
+  const Traffic two{.elements = 2, .overlap = Overlap::step};
   EXPECT_DOUBLE_EQ(step_of({two, two}, 3), 4);
-  EXPECT_DOUBLE_EQ(step_of({two, {.elements = 2, .hidden = Overlap::backward}}, 3), 3);
+  EXPECT_DOUBLE_EQ(step_of({two, {.elements = 2, .overlap = Overlap::backward}}, 3), 3);
 }
 
 TEST(StepForecast, NeverLiesBelowTheComputationAndFallsWithThePeriod) {

@@ -130,9 +130,9 @@ TEST(Downpour, SendsTheModelInEachSoManySteps) {
   const auto traffic = choice.strategy.traffic(choice.settings, {.elements = 10, .ranks = 4});
   ASSERT_EQ(traffic.size(), 2u) << "pushes and fetches";
   EXPECT_EQ(traffic[0].every, 4);
-  EXPECT_EQ(traffic[0].hidden, strategy::Traffic::Overlap::nothing);
+  EXPECT_EQ(traffic[0].overlap, strategy::Traffic::Overlap::nothing);
   EXPECT_EQ(traffic[1].every, 5);
-  EXPECT_EQ(traffic[1].hidden, strategy::Traffic::Overlap::backward);
+  EXPECT_EQ(traffic[1].overlap, strategy::Traffic::Overlap::backward);
   for (const strategy::Traffic& one : traffic) {
     EXPECT_EQ(one.operation, Operation::send);
     EXPECT_EQ(one.elements, 10);

@@ -32,7 +32,7 @@ TEST_P(ServerStrategies, SendTheModelToServersAndBackInEachStep) {
     EXPECT_EQ(one.peers, 1);
     EXPECT_EQ(one.elements, 10);
     EXPECT_EQ(one.every, 1);
-    EXPECT_EQ(one.hidden, strategy::Traffic::Overlap::nothing);
+    EXPECT_EQ(one.overlap, strategy::Traffic::Overlap::nothing);
   }
 }
 

@@ -29,7 +29,7 @@ std::vector<at::Tensor> all_x(const SerialWorld& world) {
   return x;
 }
 
-at::Tensor plain_mean(const SerialWorld& world) {
+at::Tensor serial_mean(const SerialWorld& world) {
   at::Tensor sum = at::zeros_like(world.x(0));
   for (const at::Tensor& x : all_x(world)) sum += x / world.ranks();
   return sum;
@@ -59,7 +59,7 @@ TEST(Gossip, IsTheSerialProgramThatHoldsAllReplicas) {
         serial_gossip(task, world, graph, adapt_then_combine);
         expect_equals_serial(train_on_ranks(task, c10::str("gossip:graph=", graph, ",order=",
                                                            adapt_then_combine ? "atc" : "paper")),
-                             world, plain_mean(world));
+                             world, serial_mean(world));
       }
     }
   }

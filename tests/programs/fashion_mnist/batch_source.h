@@ -1,4 +1,4 @@
-// Turns: the part of a batch that a worker trains on in each of its steps.
+// BatchSource: the part of a batch that a worker trains on in each of its steps.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 #include "paceline/torch/checkpointing/checkpointing.h"
 #include "paceline/torch/data/data.h"
 
-struct Turn {
+struct BatchPart {
   std::int64_t step = 0;  // of the run, from 1: the number of the batch
   paceline::data::GlobalBatches::Part part;
 };
 
 // Either all workers take their part of one batch after the other, or the parts are dealt out to
 // them as fast as each works; each part is taken once in both.
-class Turns {
+class BatchSource {
  public:
   // The steps 1 to `last`. Add it to the checkpoints, resume, and then begin().
-  Turns(paceline::Job& job, const paceline::data::GlobalBatches::Options& batches,
-        std::int64_t last, bool are_dealt)
+  BatchSource(paceline::Job& job, const paceline::data::GlobalBatches::Options& batches,
+              std::int64_t last, bool are_dealt)
       : job_(job),
         options_(batches),
         last_(last),
@@ -65,21 +65,21 @@ class Turns {
     were_over_ = left_.empty();
     tickets_.emplace(job_.world(), static_cast<std::int64_t>(left_.size()));
   }
-  // No worker had a turn left when it began.
+  // No worker had a part left when it began.
   bool were_over() const { return were_over_; }
 
-  std::optional<Turn> next() {
+  std::optional<BatchPart> next() {
     if (!tickets_) {
       if (step_ >= last_) return std::nullopt;
       ++step_;
-      return Turn{step_, batches_.front().at(step_ - 1)};
+      return BatchPart{step_, batches_.front().at(step_ - 1)};
     }
     while (const auto ticket = tickets_->next()) {
       const std::int64_t number = left_[static_cast<std::size_t>(*ticket)];
       taken_[static_cast<std::size_t>(number)] = 1;
       const std::int64_t step = number / cuts_ + 1;
-      Turn turn{step, batches_[static_cast<std::size_t>(number % cuts_)].at(step - 1)};
-      if (turn.part.indices.size(0) > 0) return turn;  // the last of an epoch may be empty
+      BatchPart found{step, batches_[static_cast<std::size_t>(number % cuts_)].at(step - 1)};
+      if (found.part.indices.size(0) > 0) return found;  // the last of an epoch may be empty
     }
     return std::nullopt;
   }

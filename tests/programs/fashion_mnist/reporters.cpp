@@ -1,4 +1,4 @@
-#include "faces.h"
+#include "reporters.h"
 
 #include <cstdio>
 
@@ -22,7 +22,7 @@ std::string prometheus_address(const std::string& given, int local_rank) {
 
 }  // namespace
 
-Faces::Faces(paceline::Job& job, const Options& options, std::int64_t steps)
+Reporters::Reporters(paceline::Job& job, const Options& options, std::int64_t steps)
     : job_(job), trace_path_(options.trace) {
   if (!options.trace.empty()) job.trace().enable();
   if (!options.prometheus.empty()) {
@@ -39,7 +39,7 @@ Faces::Faces(paceline::Job& job, const Options& options, std::int64_t steps)
   progress_.emplace(stdout, steps, observe::ProgressOptions{.live = observe::is_terminal(stdout)});
 }
 
-void Faces::step(std::int64_t step, std::int64_t samples, double loss) {
+void Reporters::step(std::int64_t step, std::int64_t samples, double loss) {
   const auto now = std::chrono::steady_clock::now();
   const double seconds = std::chrono::duration<double>(now - last_step_).count();
   last_step_ = now;
@@ -69,7 +69,7 @@ void Faces::step(std::int64_t step, std::int64_t samples, double loss) {
   }
 }
 
-void Faces::epoch(std::int64_t step, double seconds, double train_loss, double test_accuracy) {
+void Reporters::epoch(std::int64_t step, double seconds, double train_loss, double test_accuracy) {
   if (progress_) progress_->pause();
   if (metrics_)
     metrics_->write({{"event", "epoch"},
@@ -82,11 +82,11 @@ void Faces::epoch(std::int64_t step, double seconds, double train_loss, double t
   last_step_ = std::chrono::steady_clock::now();
 }
 
-void Faces::summary(const observe::Metrics& metrics) {
+void Reporters::summary(const observe::Metrics& metrics) {
   if (metrics_) metrics_->write(metrics);
 }
 
-void Faces::write_trace() {
+void Reporters::write_trace() {
   if (trace_path_.empty()) return;
   const auto traces = observe::gather_traces(job_.world(), job_.trace());
   if (job_.rank() == 0) observe::write_trace(trace_path_, traces);

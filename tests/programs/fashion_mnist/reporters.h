@@ -9,11 +9,11 @@
 #include "paceline/core/job/job.h"
 #include "paceline/core/observe/observe.h"
 
-class Faces {
+class Reporters {
  public:
   // Rank 0 writes files; every rank serves its own figures to Prometheus, rank r of a host at the
   // given port + r. THROWS paceline::Error when one of them cannot be written or served.
-  Faces(paceline::Job& job, const Options& options, std::int64_t steps);
+  Reporters(paceline::Job& job, const Options& options, std::int64_t steps);
 
   void step(std::int64_t step, std::int64_t samples, double loss);
   // `seconds`: of the timed steps so far.
