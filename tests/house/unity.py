@@ -35,6 +35,29 @@ def no_private_name_twice(tree):
                                 "share it through a header if both mean the same, or give them names that tell them apart")
 
 
+def no_name_of_a_test_header_is_hidden(tree):
+    """a test file gives no function of its own the name of one in a header of its room, which it would hide from the files after it"""
+    for room in sorted({_room(path) for path in tree.files("tests", ".h")} - {"tests/support"}):
+        shared = {}
+        for path in tree.files(room, ".h"):
+            for line in tree.text(path).split("\n"):
+                found = line and not line[0].isspace() and line[0] not in "}#/" and FUNCTION.match(line)
+                if found and not line.startswith(("using ", "template")):
+                    shared[found.group(1)] = path
+        for path in tree.files(room, ".cpp"):
+            for line, _, name, _ in _private_names(tree.text(path)):
+                name, _, parameters = name.partition("(")
+                if parameters and name in shared:
+                    yield Violation(path, line, f"{name}() hides the one in {shared[name]} from other files of its batch",
+                                    "use the shared one, or give this one a name of its own")
+
+
+def _room(path):
+    """tests/core/collective, tests/linear"""
+    parts = path.split("/")
+    return "/".join(parts[:3 if parts[1] in ("core", "torch", "app") else 2])
+
+
 def _private_names(text):
     """(line, namespace, name, meaning) of what a file defines in namespaces without a name. A function's name comes with the
     types of its parameters; only aliases have a meaning, because equal ones may meet."""
@@ -62,4 +85,16 @@ def _private_names(text):
                 yield number, outer, name + "(" + re.sub(r"\bconst |&", "", types), None
 
 
-ALL = [no_private_name_twice]
+def using_declarations_are_used(tree):
+    """a source uses each name that it takes by a using-declaration"""
+    declaration = re.compile(r"^using (?:::)?(?:\w+::)+(\w+);", re.M)
+    sources = [path for folder in ("paceline", "tests", "examples", "bench") for path in tree.files(folder, ".cpp")]
+    for path in sources:
+        code = "\n".join(tree.code(path))
+        for found in declaration.finditer(code):
+            if len(re.findall(rf"\b{found.group(1)}\b", code)) == 1:
+                yield Violation(path, code[:found.start()].count("\n") + 1, f"{found.group(1)} is not used here",
+                                "take the declaration out; files that are compiled with this one need their own")
+
+
+ALL = [no_private_name_twice, no_name_of_a_test_header_is_hidden, using_declarations_are_used]
