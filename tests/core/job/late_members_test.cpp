@@ -154,6 +154,10 @@ transport::TcpAddress door_of(StoreWorld& world, int member) {
       .value();
 }
 
+void shut_door(Member& member) {
+  member.impl().reactor->run([&] { member.impl().late_members.reset(); });
+}
+
 // Waits for a visitor at a door that nobody answers any more, and lets it stand outside.
 void turn_away(const transport::TcpAddress& door) {
   const auto listener = transport::listen_tcp(door).value();
@@ -310,9 +314,9 @@ TEST(LateMembers, ANewcomerFindsRanksThatHaveLeftDeparted) {
 // The launcher knows sooner than others that a member is gone, or only later.
 TEST(LateMembers, ANewcomerTriesAgainUntilItHearsThatAMemberIsGone) {
   StoreWorld world(kRanks, kServers);
-  std::latch over(1);
+  std::latch is_shut(1), over(1);
   std::jthread late([&] {
-    test::wait_until([&] { return world.linked().size() == kFounders; });
+    is_shut.wait();
     expect(world, kFounders);
     Member member(world, kFounders, TransportChoice::tcp);
     EXPECT_EQ(member.machine.lost, bit(kFounders - 1));
@@ -321,7 +325,8 @@ TEST(LateMembers, ANewcomerTriesAgainUntilItHearsThatAMemberIsGone) {
   run_members(world, TransportChoice::tcp, [&](Member& member, int number) {
     if (number == kFounders - 1) {
       const auto door = door_of(world, number);
-      member.impl().reactor->run([&] { member.impl().late_door.reset(); });
+      shut_door(member);
+      is_shut.count_down();
       member.die();
       turn_away(door);
       turn_away(door);
@@ -334,9 +339,9 @@ TEST(LateMembers, ANewcomerTriesAgainUntilItHearsThatAMemberIsGone) {
 TEST(LateMembers, AVerdictEndsTheComingOfAServer) {
   const Failure verdict{Fault::peer_lost, "rank 0 was killed by signal 9", {0}};
   StoreWorld world(kRanks, kServers);
-  std::latch over(1);
+  std::latch is_shut(1), over(1);
   std::jthread late([&] {
-    test::wait_until([&] { return world.linked().size() == kFounders; });
+    is_shut.wait();
     expect(world, kFounders);
     try {
       const Member member(world, kFounders, TransportChoice::tcp);
@@ -349,7 +354,8 @@ TEST(LateMembers, AVerdictEndsTheComingOfAServer) {
   run_members(world, TransportChoice::tcp, [&](Member& member, int number) {
     if (number == 0) {
       const auto door = door_of(world, number);
-      member.impl().reactor->run([&] { member.impl().late_door.reset(); });
+      shut_door(member);
+      is_shut.count_down();
       turn_away(door);
       world.tell(verdict);
     }
@@ -394,7 +400,7 @@ TEST(LateMembers, ADoorLetsInWhoIsLateAndEachOnce) {
       own.purpose = membership::Purpose::peer;
       own.target = number;
       EXPECT_TRUE(introduce(socket.get(), own, world.secret, soon()));
-      return await_door(socket, false, soon(), [] {}).has_value();
+      return await_admission(socket, false, soon(), [] {}).has_value();
     };
     EXPECT_FALSE(comes(kRanks)) << "a server of the beginning";
     EXPECT_FALSE(comes(number));
