@@ -128,7 +128,7 @@ Sum begin_sum(const at::Tensor& partial, const LayerPlace& place) {
     return in_parts ? group.reduce_scatter(buffer_of(in), buffer_of(out))
                     : group.all_reduce(buffer_of(in), buffer_of(out));
   });
-  work.keep(in);
+  work.keep(std::vector{in, out});  // also where the backward pass throws meanwhile
   return {out, std::move(work)};
 }
 

@@ -34,7 +34,9 @@ class Hop {
     const PointToPointOptions options{.tag = tag};
     const int to = (ring.rank() + 1) % ring.size(), from = ring.source(1);
     received_ = ring.group->recv(buffer_of(next_), from, options);
+    received_.keep(next_);  // also where the attention throws meanwhile
     sent_ = ring.group->send(buffer_of(own_), to, options);
+    sent_.keep(own_);
   }
   at::Tensor arrived() const {
     try {

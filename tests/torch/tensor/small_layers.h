@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
+#include <latch>
 #include <mutex>
+#include <vector>
 
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/torch/bridge/bridge.h"
@@ -35,6 +38,22 @@ inline double distance(const at::Tensor& a, const at::Tensor& b) {
 }
 
 using test::misuse_of;
+
+// Both ranks call, and forget all tensors of the call, rank 1 only when rank 0 has done so and has
+// other tensors of that shape. No message of the call may write into these.
+inline void expect_to_write_nowhere_else(at::IntArrayRef shape,
+                                         const std::function<void(Communicator&)>& call) {
+  std::latch is_forgotten(1);
+  test::run_ranks(2, [&](Job& job) {
+    if (job.rank() == 1) is_forgotten.wait();
+    call(job.world());
+    std::vector<at::Tensor> others;
+    for (int i = 0; i < 16; ++i) others.push_back(at::zeros(shape, at::kDouble));
+    if (job.rank() == 0) is_forgotten.count_down();
+    job.world().barrier().wait();
+    for (const at::Tensor& other : others) EXPECT_EQ(other.count_nonzero().item<int>(), 0);
+  });
+}
 
 // An MLP of two layers, of Paceline's kind or torch's.
 template <typename Layer>
