@@ -44,9 +44,9 @@ class Pipeline::Impl {
         options_(pipeline::chosen(layers, mesh, std::move(options))),
         stages_(layers, mesh, options_),
         stage_group_(mesh.group("pp")),
-        wire_(stage_group_.split(0)),
         work_(stages_.order().placement(), stages_.chunks(), options_.loss,
               stages_.recompute_every(), stages_.splits_backward()),
+        wire_(stage_group_.split(0)),
         finite_(options_.training, mesh, stages_) {
     if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
       endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);
@@ -117,8 +117,8 @@ class Pipeline::Impl {
   std::unique_ptr<pipeline::LayerRecorder> recorder_;  // null: nobody asked for a record
   MadeStages stages_;
   Communicator& stage_group_;
-  std::unique_ptr<Communicator> wire_;  // for the messages of steps alone
   pipeline::StagesOfRank work_;
+  std::unique_ptr<Communicator> wire_;  // for the messages of steps alone; ends before their memory
   std::int64_t known_ = 0;  // a number of the sizes of the batch to which shapes_ belongs
   pipeline::CutShapes shapes_;
   double weight_ = 1;

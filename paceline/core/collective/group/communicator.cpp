@@ -126,6 +126,10 @@ void Communicator::abort(const std::string& reason) {
   Group::abort(impl_->group, reason);
 }
 
+void Communicator::unwind() {
+  impl_->group->unwind();
+}
+
 int Communicator::world_rank(int rank) const {
   PACELINE_CHECK(rank >= 0 && rank < size(), "rank {} is not in 0..{}", rank, size() - 1);
   return impl_->group->members().world_rank(rank);

@@ -140,8 +140,14 @@ class Communicator {
   collective::MachineLinks machine_links();
 
   // Ends the generation: everything in flight on every rank fails with `reason`, and so does every
-  // later call.
+  // later call. On this rank all has ended when it returns, unless a callback of on_done calls it.
   void abort(const std::string& reason);
+
+  // For an owner of buffers that an exception takes away: its destructor calls this before their
+  // memory goes. Everything in flight on this rank ends, so that nobody uses the memory any more;
+  // the others hear the exception's text, as they do when the communicator itself goes by it.
+  // Nothing while no operation is in flight.
+  void unwind();
 
   Traffic traffic() const;
   // Added up over all groups that came by split() and subgroup() from the same one as this, with

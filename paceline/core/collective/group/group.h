@@ -60,6 +60,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
                           std::shared_ptr<StagedCall> call);
   static void abort(const std::shared_ptr<Group>& group,
                     std::string reason);  // ends the generation
+  // Ends the generation for an exception in flight, and what is in flight here before it returns.
+  // THREAD: any.
+  void unwind();
   Traffic traffic();
   void open();  // begins to receive
   // Ends what is in flight. `unwinds`: by an exception, which whoever catches it may tell.
@@ -114,7 +117,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload,
                       Delivery delivery);
   void check_departed();
-  void unwind(const std::optional<Failure>& thrown);
+  void end_unwound(const std::optional<Failure>& thrown);
+  // Returns when the generation that is being ended has ended. THREAD: any.
+  void await_end() const;
   bool is_busy() const;
   void note_activity();
   void arm_timer();

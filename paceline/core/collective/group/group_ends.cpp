@@ -90,6 +90,16 @@ void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
                                     group->name_, reason),
                         {members.rank()}));
   });
+  group->await_end();
+}
+
+void Group::unwind() {
+  if (!reactor_->is_of_this_process()) return;
+  const auto thrown = failure_in_flight();
+  reactor_->run([this, &thrown] {
+    if (is_busy()) end_unwound(thrown);
+  });
+  if (generation().is_failing()) await_end();
 }
 
 void Group::open() {
@@ -103,7 +113,7 @@ void Group::close(bool unwinds) {
   const auto thrown = unwinds ? failure_in_flight() : std::nullopt;
   reactor_->run([this, unwinds, &thrown] {
     const bool busy = is_busy();
-    if (busy && unwinds) unwind(thrown);
+    if (busy && unwinds) end_unwound(thrown);
     if (busy && !generation().failure()) {
       generation().fail(
           {Fault::cancelled,
@@ -124,7 +134,7 @@ void Group::close(bool unwinds) {
 }
 
 // The others wait a moment for the cause.
-void Group::unwind(const std::optional<Failure>& thrown) {
+void Group::end_unwound(const std::optional<Failure>& thrown) {
   constexpr std::chrono::seconds kCause{1};
   generation().unwind(thrown);
   reactor_->poller().after(kCause, [weak = std::weak_ptr(members_.shared_generation())] {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <exception>
 #include <map>
+#include <ranges>
 #include <utility>
 
 #include "paceline/core/base/check.h"
@@ -56,6 +58,13 @@ class Runner::State {
                    "a rank has {} stages, more than {}: use fewer chunks", placement_.chunks(),
                    kMostChunks);
   }
+  ~State() {
+    if (!is_in_flight()) return;
+    if (std::uncaught_exceptions() > exceptions_) group_.unwind();
+    else group_.abort("its pipeline ended with messages in flight; call Runner::drain() before");
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   StepReport run(std::span<const Operation> operations, std::uint64_t first_turn,
                  std::optional<Operation> next) {
@@ -109,6 +118,14 @@ class Runner::State {
     std::vector<Work> works;
     std::optional<Error> refused;
   };
+
+  bool is_in_flight() const {
+    const auto is_done = [](const auto& message) {
+      return std::ranges::all_of(message.works, &Work::done);
+    };
+    return !std::ranges::all_of(sending_, is_done) ||
+           !std::ranges::all_of(receiving_ | std::views::values, is_done);
+  }
 
   int here() const { return group_.world_rank(group_.rank()); }
   int there(const Transfer& transfer) const { return group_.world_rank(transfer.peer); }
@@ -200,8 +217,7 @@ class Runner::State {
 
   void release_sent() {
     std::erase_if(sending_, [this](const Sending& one) {
-      const bool is_sent =
-          std::ranges::all_of(one.works, [](const Work& work) { return work.done(); });
+      const bool is_sent = std::ranges::all_of(one.works, &Work::done);
       if (is_sent) finish(one);
       return is_sent;
     });
@@ -226,6 +242,7 @@ class Runner::State {
   std::map<Transfer, Receiving> receiving_;
   std::deque<Sending> sending_;
   StepReport report_;
+  const int exceptions_ = std::uncaught_exceptions();
 };
 
 Runner::Runner(Communicator& group, Placement placement, StageWork& work, RunnerOptions options)

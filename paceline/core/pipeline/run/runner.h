@@ -72,14 +72,16 @@ class Runner {
  public:
   // `work` outlives the runner. REQUIRES: the communicator has as many ranks as the placement.
   Runner(Communicator& group, Placement placement, StageWork& work, RunnerOptions options);
+  // Ends the communication, with a text, if messages are in flight: drain() comes before. No message
+  // uses memory of `work` afterwards.
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
   // Computes these operations, one after the other. Messages may be under way when it returns.
   // `first_turn`: of micro-batch 0, so that no message of another step has its tags. THROWS Error
-  // that names the message for which the rank waited; then the communicator is dead, and memory of
-  // messages must stay until it is gone.
+  // that names the message for which the rank waited, and what `work` throws. Memory of messages
+  // must then stay until the runner is gone.
   // `next` will run later, with the same first turn: its receive may be posted meanwhile.
   StepReport run(std::span<const Operation> operations, std::uint64_t first_turn = 0,
                  std::optional<Operation> next = {});
@@ -100,8 +102,8 @@ class Runner {
 
 // Runs the rank's list of an order, and returns when its messages are sent. Successive calls on one
 // communicator give `step` in rising order, from 0; the order has the same number of micro-batches
-// in all of them. THROWS Error, as Runner::run does; misuse: the order is for another number of
-// ranks.
+// in all of them. THROWS Error, as Runner::run does, and then no message uses memory of `work` any
+// more; misuse: the order is for another number of ranks.
 StepReport run(Communicator& group, const Order& order, StageWork& work, std::uint64_t step = 0,
                const RunnerOptions& options = {});
 

@@ -1,5 +1,6 @@
 // Ranks that do not come: ranks that wait for them learn which ones are missing, and in which
-// operation. Covers paceline/core/collective/group/group_ends.cpp.
+// operation. Covers paceline/core/collective/group/group_ends.cpp and
+// paceline/core/collective/group/stall_watch.cpp.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,6 +87,44 @@ TEST(CommunicatorMissing, AnExceptionThatUnwindsAGroupIsToldThoughTheJobLivesOn)
   for (const auto& options : {kShared, kTcp}) {
     expect_told_of_an_exception(options, true, "caught: something else went wrong");
     expect_told_of_an_exception(options, false, "its text is in the log of rank 1");
+  }
+}
+
+// Frees memory that a call may use.
+struct Owner {
+  Communicator& group;
+  std::vector<float> values = std::vector<float>(1000);
+  ~Owner() { group.unwind(); }
+};
+
+TEST(CommunicatorMissing, WhoLosesBuffersByAnExceptionEndsTheCallsThatUseThem) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<int> told = 0;
+    run_ranks(2, options, [&](Job& job) {
+      Communicator& world = job.world();
+      { const Owner idle{world}; }
+      world.barrier().wait();
+      Work sends, receives;
+      const auto failure = failure_of([&] {
+        if (job.rank() == 0) world.barrier().wait(Deadline::in(20s));
+        Owner owner{world};
+        sends = world.send(const_buffer_of(owner.values), 0);
+        receives = world.recv(buffer_of(owner.values), 0);
+        throw_misuse("something else went wrong");
+      });
+      if (job.rank() == 1) {
+        EXPECT_TRUE(sends.done());
+        EXPECT_TRUE(receives.done());
+      }
+      const auto later = failure_of([&] { world.barrier().wait(); });
+      const std::string left = "rank 1 left by an exception, which its program caught: ";
+      EXPECT_EQ(later.what, left + "something else went wrong");
+      if (job.rank() == 0) {
+        EXPECT_THAT(failure.what, HasSubstr(later.what));
+      }
+      ++told;
+      while (told < 2) std::this_thread::yield();
+    });
   }
 }
 

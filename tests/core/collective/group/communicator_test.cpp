@@ -254,8 +254,12 @@ TEST(Communicator, AbortEndsTheGenerationWithItsReasonOnEveryRank) {
     run_ranks(3, options, [](Job& job) {
       std::vector<float> values(2000, 1);
       const auto failure = failure_of([&] {  // thrown by the call already where rank 1 was quick
-        const Work work = job.rank() == 1 ? Work() : job.world().all_reduce(buffer_of(values));
-        if (job.rank() == 1) job.world().abort("the loss is not a number");
+        const Work work = job.rank() == 1 ? job.world().recv(buffer_of(values), 0)
+                                          : job.world().all_reduce(buffer_of(values));
+        if (job.rank() == 1) {
+          job.world().abort("the loss is not a number");
+          EXPECT_TRUE(work.done());
+        }
         work.wait(Deadline::in(5s));
         job.world().barrier().wait();
       });

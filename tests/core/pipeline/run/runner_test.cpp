@@ -179,6 +179,48 @@ TEST(Runner, TheFirstMessageThatIsMissingIsNamedThoughALaterReceiveIsRefused) {
                         "from rank 1: "));
 }
 
+// Rank 1 fails when it has posted receives for messages that rank 0 does not send.
+TEST(Runner, AStageThatThrowsEndsTheMessagesThatUseItsMemory) {
+  const Order order = testing::order_of("gpipe", 2, 4);
+  EXPECT_THROW(test::run_ranks(2,
+                               [&](Job& job) {
+                                 AffineStages stages(order, job.rank(), 5, 0, 0);
+                                 WatchedStages watched(stages, [&](const Operation& operation) {
+                                   if (operation == Operation{Kind::forward, 1, 0})
+                                     throw_misuse("this stage fails");
+                                   if (operation == Operation{Kind::forward, 0, 1})
+                                     wait_for_the_end_of_rank_1(job);
+                                 });
+                                 try {
+                                   run(job.world(), order, watched);
+                                 } catch (const Error&) {
+                                   if (job.rank() == 1) {
+                                     EXPECT_THROW((void)job.world().barrier(), Error);
+                                   }
+                                   throw;
+                                 }
+                               }),
+               Error);
+}
+
+TEST(Runner, ARunnerThatEndsBeforeItsMessagesEndsTheCommunication) {
+  const Order order = testing::order_of("gpipe", 2, 4);
+  test::run_ranks(2, [&](Job& job) {
+    std::string told;
+    try {
+      if (job.rank() == 1) {
+        AffineStages stages(order, 1, 5, 0, 0);
+        Runner(job.world(), order.placement(), stages, {}).expect({Kind::forward, 1, 0});
+      }
+      for (;;) job.world().barrier().wait();
+    } catch (const Error& error) {
+      told = error.what();
+    }
+    EXPECT_THAT(told, HasSubstr("rank 1 aborted group 'world': its pipeline ended with messages "
+                                "in flight; call Runner::drain() before"));
+  });
+}
+
 TEST(Runner, AStageThatIsLateIsToldAsAStallAndGoesOn) {
   const Order order = testing::order_of("1f1b", 2, 3);
   const auto expected = testing::gradients_of_one_process(2, 3, 5);
