@@ -86,7 +86,7 @@ class AskingWait {
   // line off by all of that time.
   Deadline next_look() const {
     constexpr int kLooks = 10;
-    return quiet_until_.sooner(Deadline::in(links_.stall_time / kLooks));
+    return quiet_until_.sooner(Deadline::in(Clock::duration(links_.stall_time) / kLooks));
   }
 
   bool has_moved() {

@@ -84,8 +84,8 @@ Result<std::unique_ptr<transport::SharedMedium>> await_admission(
     heed_ends();
     if (deadline.passed()) return Failure{Fault::timed_out, "it does not let this server in", {}};
   }
-  constexpr std::size_t kOfTheMember = 0;  // it makes the rings, and chooses their length
-  if (memory) return transport::make_process_medium(std::move(socket), 1, kOfTheMember, deadline);
+  constexpr std::size_t kPeerChooses = 0;  // it makes the rings
+  if (memory) return transport::make_process_medium(std::move(socket), 1, kPeerChooses, deadline);
   std::array<std::byte, 1> word = {};
   if (!transport::receive_all(socket.get(), word, deadline) || word != kIn) return turned_away();
   return std::unique_ptr<transport::SharedMedium>();

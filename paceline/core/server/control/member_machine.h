@@ -41,7 +41,7 @@ class MemberMachine final : public machine::Machine {
   using Parts = std::map<std::uint32_t, Part>;
   static constexpr std::string_view kName = Kind::kName;  // of such a table, in texts
 
-  // Servers that `resend_after` say again to each other what may be lost.
+  // With `resend_after` the servers say again to each other what may be lost.
   // The chains are those of the moment, by default the first ones. A server that is in them then has
   // the first state of its parts if it is the first, or if they are the first chains: nobody has
   // anything of the table yet that it lacks.

@@ -99,7 +99,7 @@ void PartServers::on_lost(int peer) {
 
 // --- for whom the worker waits -------------------------------------------------------------------
 
-bool PartServers::asks(std::size_t part, bool is_owed) {
+bool PartServers::note_asked(std::size_t part, bool is_owed) {
   parts_[part].missing.reset();
   return parts_[part].is_asked = is_owed;
 }

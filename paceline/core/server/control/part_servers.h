@@ -37,7 +37,7 @@ class PartServers {
 
   // In the order of their chain; none: the part is lost.
   const std::vector<int>& of(std::size_t part) const { return chains_[parts_[part].chain].servers; }
-  // A server that has left the chain since told nothing that was not committed.
+  // The words of a server that has left the chain since count, too: they were committed.
   bool may_tell(int from, std::size_t part) const;
   bool may_lose_messages() const { return options_.resend_after.count() > 0; }
   bool are_replicated() const { return replicas_ > 1; }
@@ -70,7 +70,7 @@ class PartServers {
   void begin_question() { ++question_; }
   std::uint32_t question() const { return question_; }
   // The part is asked if it owes the worker something: returns that.
-  bool asks(std::size_t part, bool is_owed);
+  bool note_asked(std::size_t part, bool is_owed);
   // The answer: it waits for these members, which have not `done` that. An answer to an older
   // question says nothing about now.
   void note_missing(std::size_t part, std::uint64_t question, std::vector<std::int32_t> members,

@@ -27,7 +27,7 @@ machine::Actions WorkerMachine::ask() {
   for (std::size_t range = 0; range < sides_.size(); ++range) {
     const Side& side = sides_[range];
     const bool needs_own = !shape_.pacing.worker_updates;
-    if (servers_.asks(range, is_owed(side)))
+    if (servers_.note_asked(range, is_owed(side)))
       send(range, {.kind = PacketKind::ask,
                    .flags = servers_.question(),
                    .sequence = needs_own ? side.pushes : 0,

@@ -308,7 +308,7 @@ bool SparseWorker::is_owed(std::size_t share) const {
 Actions SparseWorker::ask() {
   servers_.begin_question();
   for (std::size_t share = 0; share < sides_.size(); ++share)
-    if (servers_.asks(share, is_owed(share))) ask(share);
+    if (servers_.note_asked(share, is_owed(share))) ask(share);
   return servers_.take();
 }
 
