@@ -54,7 +54,7 @@ class Communicator {
   // what an operation without a name takes (carrier()), whatever its price: groups of few ranks
   // always take their board. The others follow, the cheapest first. The model has no price for
   // links, gathered and engines, which algorithms() does not name: as the first one they bear the
-  // price of the cheapest program.
+  // price of the cheapest of the others.
   std::vector<Forecast> forecasts(Operation operation, std::size_t bytes, Dtype dtype = Dtype::f32,
                                   ReduceOp op = ReduceOp::sum) const;
 

@@ -81,17 +81,13 @@ std::shared_ptr<Work::State> Group::new_work(std::string description) {
 // --- calls of this rank --------------------------------------------------------------------------
 
 void Group::check_alive() const {
+  constexpr std::chrono::seconds kLongestEnd{5};  // it waits for no other rank
   reactor_->check_process();
   if (!generation().is_failing()) return;
-  await_end();
-  if (const auto failure = generation().failure()) throw Error(*failure);
-}
-
-void Group::await_end() const {
-  constexpr std::chrono::seconds kLongestEnd{5};  // it waits for no other rank
-  if (reactor_->driven_by_this_thread()) return;
   const auto has_ended = [this] { return generation().failure().has_value(); };
-  reactor_->drive_until(has_ended, Deadline::in(kLongestEnd));
+  if (!reactor_->driven_by_this_thread())
+    reactor_->drive_until(has_ended, Deadline::in(kLongestEnd));
+  if (const auto failure = generation().failure()) throw Error(*failure);
 }
 
 void Group::submit(const std::shared_ptr<Group>& group, Request request) {

@@ -118,8 +118,6 @@ class Group final : public membership::FrameSink, private transport::Pollable {
                       Delivery delivery);
   void check_departed();
   void end_unwound(const std::optional<Failure>& thrown);
-  // Returns when the generation that is being ended has ended. THREAD: any.
-  void await_end() const;
   bool is_busy() const;
   void note_activity();
   void arm_timer();

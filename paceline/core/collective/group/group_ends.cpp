@@ -82,15 +82,19 @@ void Group::check_departed() {
 }
 
 void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
-  group->reactor_->post([group, reason = std::move(reason)] {
+  transport::Reactor& reactor = *group->reactor_;
+  if (!reactor.is_of_this_process()) return;
+  const auto fail = [group, reason = std::move(reason)] {
     const Members& members = group->members_;
     group->generation().fail(
         members.failure(Fault::cancelled,
                         fmt::format("{} aborted group '{}': {}", members.name(members.rank()),
                                     group->name_, reason),
                         {members.rank()}));
-  });
-  group->await_end();
+  };
+  // An operation's callback is called in the midst of its end.
+  if (reactor.driven_by_this_thread()) reactor.post(fail);
+  else reactor.run(fail);
 }
 
 void Group::unwind() {
@@ -99,7 +103,6 @@ void Group::unwind() {
   reactor_->run([this, &thrown] {
     if (is_busy()) end_unwound(thrown);
   });
-  if (generation().is_failing()) await_end();
 }
 
 void Group::open() {

@@ -61,7 +61,10 @@ class Runner::State {
   ~State() {
     if (!is_in_flight()) return;
     if (std::uncaught_exceptions() > exceptions_) group_.unwind();
-    else group_.abort("its pipeline ended with messages in flight; call Runner::drain() before");
+    else
+      group_.abort(
+          "its pipeline ended with messages in flight; before that call Runner::drain() for those "
+          "it sends, and Runner::forget() for those it expects");
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;

@@ -72,8 +72,8 @@ class Runner {
  public:
   // `work` outlives the runner. REQUIRES: the communicator has as many ranks as the placement.
   Runner(Communicator& group, Placement placement, StageWork& work, RunnerOptions options);
-  // Ends the communication, with a text, if messages are in flight: drain() comes before. No message
-  // uses memory of `work` afterwards.
+  // If messages are in flight it ends the generation, with a text: drain() and forget() come before.
+  // No message uses memory of `work` afterwards.
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;

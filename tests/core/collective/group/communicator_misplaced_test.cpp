@@ -118,6 +118,8 @@ TEST(CommunicatorMisplaced, AForkedChildIsRefusedAndEndsItsCopiesWithoutItsParen
     if (!is_refused([&] { world.all_reduce(1.0); })) return 1;
     if (!is_refused([&] { (void)world.barrier(); })) return 2;
     if (!is_refused([&] { group->split(0); })) return 3;
+    group->abort("this child does not know better");
+    group->unwind();
     group.reset();
     job.reset();
     return 0;

@@ -217,7 +217,7 @@ TEST(Runner, ARunnerThatEndsBeforeItsMessagesEndsTheCommunication) {
       told = error.what();
     }
     EXPECT_THAT(told, HasSubstr("rank 1 aborted group 'world': its pipeline ended with messages "
-                                "in flight; call Runner::drain() before"));
+                                "in flight; before that call Runner::drain()"));
   });
 }
 
