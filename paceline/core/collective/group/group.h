@@ -60,7 +60,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
                           std::shared_ptr<StagedCall> call);
   static void abort(const std::shared_ptr<Group>& group,
                     std::string reason);  // ends the generation
-  // Ends the generation for an exception in flight, and what is in flight here before it returns.
+  // An exception takes buffers away: the generation and all calls of this rank end at once.
   // THREAD: any.
   void unwind();
   Traffic traffic();
@@ -81,8 +81,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // call after this time, or after half of the time that is left.
   static constexpr std::chrono::milliseconds kAsk{500};
 
-  // After so many looks at an idle group the reactor looks at it no more: of many groups few are
-  // in use.
+  // The reactor stops looking at a group that was idle so many times: of many groups few are used
+  // at a time.
   static constexpr int kIdleLooks = 256;
 
   struct EarlyFrame {
